@@ -1,0 +1,1 @@
+"""Runs, measures, significance and the claims ledger."""

@@ -1,0 +1,67 @@
+"""Writing files so that they are whole or absent, and naming their content."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def temporary_name(path: Path) -> Path:
+    """The name beside `path` under which it is written first; it keeps the suffixes."""
+    return path.with_name(f".tmp.{os.getpid()}.{path.name}")
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what a killed process left under temporary names of `path`."""
+    if path.parent.is_dir():
+        for leftover in path.parent.iterdir():
+            if leftover.name.startswith(".tmp.") and leftover.name.endswith(f".{path.name}"):
+                remove(leftover)
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a finished file or folder its name, replacing what stood there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    os.replace(temporary, path)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Yield a temporary name to write to; rename it to `path` only if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_name(path)
+    try:
+        yield temporary
+        publish(temporary, path)
+    finally:
+        remove(temporary)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    if path.is_dir():
+        return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+    return path.stat().st_size
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file; of a folder, that of its sorted relative paths and their digests."""
+    if path.is_dir():
+        digest = hashlib.sha256()
+        for member in sorted(p for p in path.rglob("*") if p.is_file()):
+            line = f"{member.relative_to(path).as_posix()} {sha256_of(member)}\n"
+            digest.update(line.encode())
+        return digest.hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Finding models and the device they run on."""

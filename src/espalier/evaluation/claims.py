@@ -1,0 +1,85 @@
+"""The claims that the papers make, and the judgment of each against an experiment's results."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+
+from espalier.errors import EspalierError
+from espalier.evaluation.findings import NOT_TESTED, QUERIES, Finding, Rules
+from espalier.evaluation.results import Absent, Results
+
+SCHEMA = "claims.schema.json"
+
+
+def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Read claim files, in the order given; EspalierError names file, claim and what is wrong."""
+    schema = json.loads(files("espalier.evaluation").joinpath(SCHEMA).read_text())
+    validator = Draft202012Validator(schema)
+    claims: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            document = yaml.safe_load(path.read_text())
+        except yaml.YAMLError as error:
+            line = " ".join(str(error).split())
+            raise EspalierError(f"{path}: not valid YAML: {line}") from error
+        rows = document if isinstance(document, list) else [document]
+        for number, row in enumerate(rows, start=1):
+            name = row.get("id", number) if isinstance(row, Mapping) else number
+            problem = next(iter(validator.iter_errors(row)), None)
+            if problem:
+                where = ".".join(map(str, problem.absolute_path)) or "claim"
+                raise EspalierError(f"{path}: claim {name}: {where}: {problem.message}")
+            if any(name == claim["id"] for claim in claims):
+                raise EspalierError(f"{path}: claim id '{name}' occurs twice; choose another")
+            claims.append(row)
+    return claims
+
+
+def judge(
+    claims: Sequence[Mapping[str, Any]], results: Results, rules: Rules
+) -> list[dict[str, Any]]:
+    """One ledger row per claim, in order.
+
+    What the experiment did not run makes a claim 'not tested at this scale', with that reason.
+    """
+    rows = []
+    for claim in claims:
+        ((name, query),) = claim["here"].items()
+        try:
+            finding = QUERIES[name](query, claim, results, rules)
+        except Absent as reason:
+            finding = Finding(NOT_TESTED, str(reason))
+        rows.append(row(claim, finding))
+    return rows
+
+
+def row(claim: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
+    """A claim and its finding as one row of the ledger."""
+    interval = None if finding.interval is None else [number(x) for x in finding.interval]
+    return {
+        "id": claim["id"],
+        "paper": claim["paper"],
+        "claim": claim["claim"],
+        "kind": claim["kind"],
+        "source": claim["source"],
+        "scale": claim["scale"]["name"],
+        "published": claim["published"],
+        "tolerance": claim.get("tolerance"),
+        "here": number(finding.here),
+        "interval": interval,
+        "test": finding.test,
+        "verdict": finding.verdict,
+        "why": finding.why,
+    }
+
+
+def number(value: float | None) -> float | None:
+    """Six significant digits, as many as anybody reads; infinities have no place in JSON."""
+    if value is None or abs(value) == float("inf"):
+        return None
+    return float(f"{value:.6g}")

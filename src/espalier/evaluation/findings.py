@@ -219,12 +219,12 @@ def onset(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     the tolerance) on: reproduced; from a later one, but in the sweep's first half: direction only.
     """
     table = results.table(f"evaluation/{query['paper']}.comparisons")
-    chosen = table[
-        (table["family"] == query["family"])
-        & (table["measure"] == query["measure"])
-        & [fnmatchcase(system, query["systems"]) for system in table["system"]]
-    ]
-    sweep = {number_of(r.system): r.outcome for r in chosen.itertuples(index=False)}
+    sweep = {
+        number_of(str(row.system)): str(row.outcome)
+        for row in table.itertuples(index=False)
+        if (row.family, row.measure) == (query["family"], query["measure"])
+        and fnmatchcase(str(row.system), query["systems"])
+    }
     here = first_of_rest(sweep, ("equivalent",))
     undecided = first_of_rest(sweep, ("equivalent", "undecided"))
     allowed = claim["published"] + tolerated(claim["published"], claim["tolerance"])

@@ -45,7 +45,9 @@ def order(run: pd.DataFrame) -> pd.DataFrame:
         ["query_id", "score", "doc_id"], ascending=[True, False, True], ignore_index=True
     )
     group = ordered.groupby("query_id", sort=False)
-    ordered["score"] = lowered(ordered["score"].to_numpy(), group.ngroup().to_numpy(np.int64))
+    ordered["score"] = lowered(
+        ordered["score"].to_numpy(), group.ngroup().to_numpy().astype(np.int64)
+    )
     ordered["rank"] = group.cumcount() + 1
     return ordered[["query_id", "doc_id", "rank", "score"]]
 

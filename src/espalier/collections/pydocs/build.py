@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from espalier.collections.pydocs.docstrings import words
 from espalier.collections.pydocs.duplicates import near_duplicates
-from espalier.collections.pydocs.pages import LONGEST_QUERY, Member, Page
+from espalier.collections.pydocs.pages import Member, Page
 
-SHORTEST_QUERY = 5
+SHORTEST_QUERY, LONGEST_QUERY = 5, 25
 SHORTEST_PASSAGE = 15
 SHORTEST_PAGE = 40
 """Lengths in words."""
@@ -25,8 +25,8 @@ SPLITS = {"train": 0.7, "dev": 0.1, "test": 0.2}
 
 SEED = "espalier/pydocs"
 
-PROSE = re.compile(r"[A-Za-z][^|\\=<>{}%\[\]*]*")
-EMPTY_SAYING = re.compile(r"(see|alias|same as|deprecated|todo|this is an internal)\b", re.I)
+PROSE = re.compile(r"[A-Za-z](?!.*(?:%\(|::|>>>))[^\\{}|]*[^\\{}|:]")
+EMPTY_SAYING = re.compile(r"(see|alias|same as|like|todo|fixme|internal)\b", re.IGNORECASE)
 
 
 class Doc(NamedTuple):
@@ -112,9 +112,9 @@ def askable(pages: Sequence[Page]) -> set[str]:
     for page in pages:
         rest = " ".join(words(laid_out(page, {member.name for member in page.members})[0].text))
         for member in filter(is_passage, page.members):
-            if uses[saying(member)] == 1 and is_query(member.summary):
-                if saying(member) not in rest:
-                    names.add(member.name)
+            once = uses[saying(member)] == 1 and saying(member) not in rest
+            if once and is_query(member.summary):
+                names.add(member.name)
     return names
 
 
@@ -125,14 +125,12 @@ def saying(member: Member) -> str:
 
 def is_query(summary: str) -> bool:
     """Whether a summary reads as a sentence of a query's length that says something."""
-    count = len(summary.split())
-    plain_words = sum(word.strip("()'\",.;:").replace("-", "").isalpha() for word in summary.split())
+    tokens = [word.strip("()'\",.;:").replace("-", "") for word in summary.split()]
     return (
-        SHORTEST_QUERY <= count <= LONGEST_QUERY
-        and plain_words >= 0.7 * count
+        SHORTEST_QUERY <= len(tokens) <= LONGEST_QUERY
+        and sum(token.isalpha() for token in tokens) >= 0.7 * len(tokens)
         and PROSE.fullmatch(summary) is not None
-        and not EMPTY_SAYING.match(summary)
-        and not summary.endswith(":")
+        and EMPTY_SAYING.match(summary) is None
     )
 
 
@@ -154,7 +152,7 @@ def laid_out(page: Page, asked: set[str]) -> tuple[Doc, dict[str, tuple[int, int
         spans[member.name] = (start, start + len(member.text))
         parts.append(f"{heading}\n{member.text}" if member.text else heading)
         length += len(parts[-1])
-    return Doc(page.name, page.name, "\n\n".join(parts)), spans
+    return Doc(page.name, page.name.replace("._", "."), "\n\n".join(parts)), spans
 
 
 def split_of(page_name: str) -> str:

@@ -7,9 +7,15 @@ from typing import Any, NamedTuple
 import ir_datasets
 from ir_datasets.datasets.base import Dataset
 from ir_datasets.formats import (
-    BaseDocs, BaseQrels, BaseQueries, BaseScoredDocs, GenericQuery, GenericScoredDoc, TrecQrel,
+    BaseDocs,
+    BaseQrels,
+    BaseQueries,
+    BaseScoredDocs,
+    GenericQuery,
+    GenericScoredDoc,
+    TrecQrel,
 )  # fmt: skip
-from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
+from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS
 
 from espalier import files
 from espalier.collections import bm25
@@ -39,26 +45,17 @@ class PydocsDocs(BaseDocs):
     def __init__(self, recipe: store.Recipe, view: str):
         self.recipe, self.view = recipe, view
 
-    @ir_datasets.util.use_docstore
-    def docs_iter(self) -> Iterator[Doc]:
-        """Documents in the order of packages, modules and lines."""
-        return (Doc(**row) for row in store.read(self.docs_path()))
+    def docs_iter(self) -> Any:
+        """Documents in the order of packages, modules and lines; may be sliced."""
+        return iter(self.docs_store())
 
-    def docs_path(self, force: bool = True) -> Any:  # noqa: ARG002
+    def docs_path(self, force: bool = True) -> Any:
         """The file behind the documents."""
         return store.folder_of(self.recipe) / f"{self.view}.jsonl"
 
     def docs_store(self, field: str = "doc_id", options: Any = DEFAULT_DOCSTORE_OPTIONS) -> Any:
         """Look documents up by doc_id."""
-        return PickleLz4FullStore(
-            path=f"{self.docs_path()}.pklz4",
-            init_iter_fn=self.docs_iter,
-            data_cls=Doc,
-            lookup_field=field,
-            index_fields=["doc_id"],
-            count_hint=self.docs_count(),
-            options=options,
-        )
+        return store.docstore(self.docs_path(), field, options)
 
     def docs_count(self) -> int:
         """Documents in this view."""

@@ -13,6 +13,11 @@ DIRECTIVE = re.compile(
     re.MULTILINE,
 )
 TEMPLATE = re.compile(r"^[^\n]*(?:%\(\w+\)s|\{\w+\}s?\s*$)[^\n]*$\n?", re.MULTILINE)
+ESCAPED_SPACE = re.compile(r"\\[ ]")
+HEADING = re.compile(
+    r"[^\n]+\n[ \t]*([=\-~])\1{2,}[ \t]*$|(?:parameters|args|arguments|returns?|examples?):?$",
+    re.IGNORECASE | re.MULTILINE,
+)
 CITATION = re.compile(r"\s?\[[\w#*-]+\]_")
 BLANK_LINES = re.compile(r"\n\s*\n(?:\s*\n)+")
 SIGNATURE = re.compile(r"^[\w.]+\(.*\)(?:\s*->.*)?$|^[\w., ]+ = [\w.]+\(.*\)$", re.DOTALL)
@@ -28,7 +33,7 @@ def plain(text: str) -> str:
     text = LINK.sub(r"\1", text)
     text = LITERAL.sub(lambda match: match.group(1) or match.group(2), text)
     text = EMPHASIS.sub(r"\1", text)
-    text = CITATION.sub("", text)
+    text = ESCAPED_SPACE.sub("", CITATION.sub("", text))
     lines = (line.rstrip() for line in text.splitlines())
     return BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
 
@@ -39,22 +44,25 @@ def role_text(match: re.Match[str]) -> str:
     return text.rsplit(".", 1)[-1] if match.group(1) == "~" else text
 
 
-def split_summary(docstring: str, longest: int) -> tuple[str, str]:
+def split_summary(docstring: str) -> tuple[str, str]:
     """A docstring's summary, on one line and plain, and the plain text after it.
 
-    The summary is the first paragraph, or its first sentence when it has more than `longest`
-    words. A signature that stands before it is left out.
+    The summary is the first sentence of the first paragraph; there is none where the docstring
+    begins with a section. A signature that stands before the summary is left out.
     """
-    paragraphs = re.split(r"\n\s*\n", docstring.strip(), maxsplit=1)
-    if SIGNATURE.match(paragraphs[0]) and len(paragraphs) > 1:
-        paragraphs = re.split(r"\n\s*\n", paragraphs[1].strip(), maxsplit=1)
-    first, rest = paragraphs[0], paragraphs[1] if len(paragraphs) > 1 else ""
-    summary = " ".join(plain(first).split())
-    if len(summary.split()) > longest:
-        sentence, *others = SENTENCE_END.split(summary, maxsplit=1)
-        if others:
-            return sentence, "\n\n".join(filter(None, [others[0], plain(rest)]))
-    return summary, plain(rest)
+    first, rest = first_paragraph(docstring)
+    if rest and SIGNATURE.match(first):
+        first, rest = first_paragraph(rest)
+    if HEADING.match(first):
+        return "", plain(f"{first}\n\n{rest}")
+    summary, *others = SENTENCE_END.split(" ".join(plain(first).split()), maxsplit=1)
+    return summary, "\n\n".join(filter(None, [*others, plain(rest)]))
+
+
+def first_paragraph(text: str) -> tuple[str, str]:
+    """The first paragraph, and what follows it."""
+    first, *rest = re.split(r"\n\s*\n", text.strip(), maxsplit=1)
+    return first, "".join(rest)
 
 
 def words(text: str) -> list[str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from espalier.collections.pydocs.docstrings import plain, split_summary
 from espalier.collections.pydocs.sources import Definition, Module, Package, statements
 
-LONGEST_QUERY = 25
 DEPRECATED = re.compile(r"^\s*\.\. deprecated::|^\W*deprecated\b", re.IGNORECASE | re.MULTILINE)
 
 
@@ -48,19 +47,19 @@ def pages_of(package: Package) -> Iterator[Page]:
 
 
 def module_page(module: Module, names: dict[tuple[str, str], str]) -> Page:
-    """A module's docstring and its functions; underscores of private modules are not shown."""
+    """A module's docstring, where the module is public, and its functions."""
     functions = (
         (names[module.name, name], node)
         for name, node in module.definitions.items()
         if isinstance(node, ast.FunctionDef) and (module.name, name) in names
     )
     text = plain(ast.get_docstring(module.tree) or "") if module.is_public else ""
-    return Page(module.name.replace("._", "."), text, members(functions))
+    return Page(module.name, text, members(functions))
 
 
 def class_page(definition: ast.ClassDef, name: str) -> Page:
     """A class's docstring and its methods."""
-    methods = {}
+    methods: dict[str, ast.FunctionDef] = {}
     for node in statements(definition.body):
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             methods.setdefault(node.name, node)
@@ -74,7 +73,7 @@ def members(named: Iterator[tuple[str, ast.FunctionDef]]) -> tuple[Member, ...]:
     for name, node in named:
         docstring = ast.get_docstring(node)
         if docstring and not deprecated(node):
-            summary, text = split_summary(docstring, LONGEST_QUERY)
+            summary, text = split_summary(docstring)
             found.append(Member(name, f"{name}({ast.unparse(node.args)})", summary, text))
     return tuple(found)
 

@@ -54,6 +54,34 @@ class Module:
         return found
 
     @cached_property
+    def imports(self) -> dict[str, Origin]:
+        """Public names brought in by `from … import …`, each with its module and name there."""
+        return {
+            alias.asname or alias.name: (self.source(node), alias.name)
+            for node in statements(self.tree.body)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if not (alias.asname or alias.name).startswith(("_", "*"))
+        }
+
+    @cached_property
+    def stars(self) -> list[str]:
+        """Modules of which everything is imported."""
+        return [
+            self.source(node)
+            for node in statements(self.tree.body)
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        ]
+
+    def source(self, node: ast.ImportFrom) -> str:
+        """The absolute name of the module that an import names."""
+        if not node.level:
+            return node.module or ""
+        parts = self.name.split(".")
+        above = len(parts) - node.level + (1 if self.is_package else 0)
+        return ".".join(filter(None, [*parts[:above], node.module]))
+
+    @cached_property
     def exported(self) -> set[str] | None:
         """The names of `__all__`; None when there is none or it is computed."""
         names: set[str] | None = None
@@ -74,7 +102,7 @@ class Package:
     """All modules of one installed package."""
 
     name: str
-    namespaces: dict[str, dict[str, Origin]] = field(default_factory=dict)
+    found: dict[Origin, Origin | None] = field(default_factory=dict)
 
     @cached_property
     def modules(self) -> dict[str, Module]:
@@ -97,54 +125,55 @@ class Package:
         return dict(sorted(found.items()))
 
     def public_names(self) -> dict[Origin, str]:
-        """The public name of every public function and class."""
-        names: dict[Origin, str] = {}
-        for module in self.modules.values():
-            if not module.is_public:
-                continue
-            for name in module.definitions:
-                origin = (module.name, name)
-                names[origin] = shorter(names.get(origin), f"{module.name}.{name}")
+        """The public name of every public function and class: the first of the shortest."""
+        public = [module for module in self.modules.values() if module.is_public]
+        names = {(m.name, name): f"{m.name}.{name}" for m in public for name in m.definitions}
+        for module in public:
             if module.is_package or module.exported is not None:
-                for name, origin in self.namespace(module.name).items():
-                    if module.exported is None or name in module.exported:
-                        names[origin] = shorter(names.get(origin), f"{module.name}.{name}")
+                for name in sorted(self.names_in(module.name, frozenset())):
+                    origin = self.origin(module.name, name)
+                    path = f"{module.name}.{name}"
+                    if origin and path.count(".") < names.get(origin, path + ".").count("."):
+                        names[origin] = path
         return names
 
-    def namespace(self, module_name: str) -> dict[str, Origin]:
-        """Public names that a module defines or imports from within the package."""
-        if module_name in self.namespaces:
-            return self.namespaces[module_name]
-        # Entered before it is filled: modules may import each other in circles.
-        space = self.namespaces[module_name] = {}
+    def names_in(self, module_name: str, above: frozenset[str]) -> set[str]:
+        """Public names that a module offers; `above` are the modules whose stars led here."""
         module = self.modules[module_name]
-        for node in statements(module.tree.body):
-            if isinstance(node, ast.ImportFrom):
-                space.update(self.imported(module, node))
-            elif isinstance(node, Definition) and not node.name.startswith("_"):
-                space[node.name] = (module_name, node.name)
-        return space
+        if module.exported is not None:
+            return {name for name in module.exported if not name.startswith("_")}
+        names = {*module.definitions, *module.imports}
+        above |= {module_name}
+        for source in module.stars:
+            if source in self.modules and source not in above:
+                names |= self.names_in(source, above)
+        return names
 
-    def imported(self, module: Module, node: ast.ImportFrom) -> Iterator[tuple[str, Origin]]:
-        """What one `from … import …` brings into a module from within the package."""
-        source = node.module or ""
-        if node.level:
-            parts = module.name.split(".")
-            above = len(parts) - node.level + (1 if module.is_package else 0)
-            source = ".".join(filter(None, [*parts[:above], source]))
-        target = self.modules.get(source)
-        if target is None:
-            return
-        for alias in node.names:
-            if alias.name == "*":
-                for name, origin in self.namespace(source).items():
-                    if target.exported is None or name in target.exported:
-                        yield name, origin
-            elif f"{source}.{alias.name}" not in self.modules:
-                name = alias.asname or alias.name
-                origin_of_name = self.namespace(source).get(alias.name)
-                if origin_of_name is not None and not name.startswith("_"):
-                    yield name, origin_of_name
+    def origin(self, module_name: str, name: str) -> Origin | None:
+        """Where in this package the thing is defined that a module offers under a name."""
+        key = (module_name, name)
+        if key not in self.found:
+            # None at first: modules import each other in circles.
+            self.found[key] = None
+            self.found[key] = self.search(self.modules[module_name], name)
+        return self.found[key]
+
+    def search(self, module: Module, name: str) -> Origin | None:
+        """Look among a module's definitions, then its imports, then what its stars bring."""
+        if name in module.definitions:
+            return module.name, name
+        if name in module.imports:
+            source, original = module.imports[name]
+            is_module = f"{source}.{original}" in self.modules
+            return (
+                None if is_module or source not in self.modules else self.origin(source, original)
+            )
+        for source in module.stars:
+            if source in self.modules and name in self.names_in(source, frozenset()):
+                found = self.origin(source, name)
+                if found is not None:
+                    return found
+        return None
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -155,8 +184,3 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from statements([*node.body, *node.orelse])
         elif isinstance(node, ast.Try):
             yield from statements([*node.body, *(s for h in node.handlers for s in h.body)])
-
-
-def shorter(one: str | None, other: str) -> str:
-    """The name with fewer parts; of two as long, the first in the alphabet."""
-    return other if one is None else min(one, other, key=lambda name: (name.count("."), name))

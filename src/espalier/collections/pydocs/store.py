@@ -1,7 +1,7 @@
 """The collection on disk: made once per set of package versions, then read by everybody.
 
 Folder `<ir_datasets home>/espalier/<name>-<digest>`: `passages.jsonl`, `documents.jsonl`,
-`<split>.questions.jsonl`, `manifest.json`.
+`<split>.questions.jsonl`, `manifest.json`, and a document store beside either view's file.
 """
 
 import gc
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ir_datasets
+from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
 from tqdm import tqdm
 
 from espalier import files
-from espalier.collections.pydocs.build import SPLITS, Collection, build
+from espalier.collections.pydocs.build import SPLITS, Collection, Doc, build
 from espalier.collections.pydocs.pages import Page, pages_of
 from espalier.collections.pydocs.sources import Package
 
@@ -91,6 +92,9 @@ def make(recipe: Recipe, folder: Path) -> None:
         write(folder / f"{split}.questions.jsonl", questions)
     manifest = manifest_of(recipe, collection, folder)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    for view in VIEWS:
+        # Built here, under the lock: two jobs that built one store at once would both fill it.
+        docstore(folder / f"{view}.jsonl").build()
 
 
 def pages_in(recipe: Recipe) -> Iterator[Page]:
@@ -121,6 +125,23 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as stream:
         for line in stream:
             yield json.loads(line)
+
+
+def docs(path: Path) -> Iterator[Doc]:
+    """The documents of a view's file."""
+    return (Doc(**row) for row in read(path))
+
+
+def docstore(path: Path, field: str = "doc_id", options: Any = DEFAULT_DOCSTORE_OPTIONS) -> Any:
+    """The store beside a view's file, in which its documents are looked up and sliced."""
+    return PickleLz4FullStore(
+        path=f"{path}.pklz4",
+        init_iter_fn=lambda: docs(path),
+        data_cls=Doc,
+        lookup_field=field,
+        index_fields=["doc_id"],
+        options=options,
+    )
 
 
 def manifest_of(recipe: Recipe, collection: Collection, folder: Path) -> dict[str, Any]:

@@ -1,20 +1,52 @@
 rule collection:
-    """ir_datasets id -> snapshot of its queries and judgments, manifest of its documents."""
+    """ir_datasets ids -> snapshot of queries and judgments, manifest of the documents."""
     input:
-        code=code("collections.view"),
+        code=code("collections.snapshot", "collections.view") + [commands("collections")],
     output:
         view=directory("<results>/collection/{view}"),
-        record="<results>/records/collection-{view}.json",
+        record="<results>/records/collections-snapshot-{view}.json",
+    wildcard_constraints:
+        view="[^/]+",
     log:
-        "<results>/logs/collection-{view}.log",
+        "<results>/logs/collections-snapshot-{view}.log",
     benchmark:
-        "<results>/benchmarks/collection-{view}.tsv"
+        "<results>/benchmarks/collections-snapshot-{view}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=settings("collections"),
+        settings=view_settings,
     shell:
-        "espalier collection snapshot --view {output.view} --record {output.record}"
+        "espalier collections snapshot --view {output.view} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
+
+
+rule bm25:
+    """Snapshot of a view, its documents -> BM25's best for every query, one run per split."""
+    input:
+        view="<results>/collection/{view}",
+        code=code("collections.candidates") + [commands("collections")],
+    output:
+        runs=directory("<results>/bm25/{view}"),
+        record="<results>/records/collections-bm25-{view}.json",
+    wildcard_constraints:
+        view="[^/]+",
+    log:
+        "<results>/logs/collections-bm25-{view}.log",
+    benchmark:
+        "<results>/benchmarks/collections-bm25-{view}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=120,
+    params:
+        settings=settings("bm25"),
+    shell:
+        "espalier collections bm25 --view {input.view} --runs {output.runs}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"

@@ -1,12 +1,14 @@
-"""Reading collections through ir_datasets, whatever the fields of their documents are called."""
+"""Reading collections through ir_datasets, whatever the fields of their records are called."""
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import ir_datasets
 
-from espalier.collections import pydocs
+from espalier.collections.availability import obstacle
+from espalier.collections.pydocs import register
 from espalier.errors import EspalierError
 
 TITLE_FIELDS = ("title", "headline")
@@ -22,9 +24,26 @@ class Doc(NamedTuple):
     text: str
 
 
+class Query(NamedTuple):
+    """A query as every stage sees it."""
+
+    query_id: str
+    text: str
+    """On one line."""
+
+
+class Judgment(NamedTuple):
+    """A judgment; `span` where the collection knows which characters of the text answer."""
+
+    query_id: str
+    doc_id: str
+    relevance: int
+    span: tuple[int, int] | None
+
+
 def load(dataset_id: str) -> Any:
     """The ir_datasets dataset of that id; EspalierError when there is none."""
-    pydocs.register()
+    register()
     try:
         return ir_datasets.load(dataset_id)
     except KeyError as error:
@@ -34,10 +53,60 @@ def load(dataset_id: str) -> Any:
         ) from error
 
 
+def check(dataset_id: str) -> None:
+    """Decide in seconds whether a dataset can be had, without reading or downloading it.
+
+    Raises EspalierError for an unknown id, for a corpus that has to be put in place by hand and
+    is not there, and for files that are neither here nor to be reached.
+    """
+    dataset = load(dataset_id)
+    for kind in ("docs", "queries", "qrels"):
+        if dataset.has(kind):
+            reason = obstacle(getattr(dataset, f"{kind}_handler")())
+            if reason:
+                raise EspalierError(f"collection '{dataset_id}', {kind}: {reason}")
+
+
 def docs(dataset_id: str, start: int = 0, stop: int | None = None) -> Iterator[Doc]:
     """Documents `start` to `stop` (exclusive; None: to the end) in the collection's order."""
-    for doc in islice(load(dataset_id).docs_iter(), start, stop):
-        yield as_doc(doc)
+    rows = records(dataset_id, "docs", lambda iterator: islice(iterator, start, stop))
+    return map(as_doc, rows)
+
+
+def queries(dataset_id: str) -> Iterator[Query]:
+    """Queries in the collection's order, white space evened."""
+    for query in records(dataset_id, "queries"):
+        yield Query(query.query_id, " ".join(query.default_text().split()))
+
+
+def qrels(dataset_id: str) -> Iterator[Judgment]:
+    """Judgments in the collection's order."""
+    for qrel in records(dataset_id, "qrels"):
+        span = (qrel.start, qrel.end) if {"start", "end"} <= set(qrel._fields) else None
+        yield Judgment(qrel.query_id, qrel.doc_id, int(qrel.relevance), span)
+
+
+def records(
+    dataset_id: str, kind: str, take: Callable[[Iterable[Any]], Iterable[Any]] = iter
+) -> Iterator[Any]:
+    """What a dataset's `<kind>_iter` gives; EspalierError where that fails for want of files."""
+    dataset = load(dataset_id)
+    if not dataset.has(kind):
+        raise EspalierError(f"collection '{dataset_id}' has no {kind}; name one of its subsets")
+    reason = obstacle(getattr(dataset, f"{kind}_handler")())
+    if reason:
+        raise EspalierError(f"collection '{dataset_id}', {kind}: {reason}")
+    try:
+        yield from take(getattr(dataset, f"{kind}_iter")())
+    except (OSError, RuntimeError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        why = " ".join(str(error).split())
+        home = ir_datasets.util.home_path()
+        raise EspalierError(
+            f"collection '{dataset_id}', {kind}: cannot be read ({type(error).__name__}: {why}); "
+            f"check its files below {home}"
+        ) from error
 
 
 def as_doc(doc: Any) -> Doc:

@@ -17,42 +17,47 @@ K1, B, DEPTH = 0.9, 0.4, 100
 WORD = r"(?u)\b\w+\b"
 
 
-def retrieve(
-    docs: Iterable[Any],
-    queries: Mapping[str, str],
-    *,
-    k1: float = K1,
-    b: float = B,
-    depth: int = DEPTH,
-) -> pd.DataFrame:
-    """Score `docs` (doc_id, title, text) for every query and keep the first `depth`.
+class Bm25:
+    """An index of documents (doc_id, title, text)."""
 
-    Words are lower-cased, English stop words left out, nothing stemmed. Ties go by doc_id; a
-    document that shares no word with the query is not returned. Columns query_id, doc_id (str),
-    score (float32), in the queries' order, best first.
-    """
-    doc_ids: list[str] = []
-    texts = []
-    for doc in docs:
-        doc_ids.append(doc.doc_id)
-        texts.append(f"{doc.title} {doc.text}")
-    index = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float32")
-    index.index(tokens(texts), show_progress=False)
-    order = place_by_id(doc_ids)
-    names = np.asarray(doc_ids, dtype=object)
-    parts = []
-    asked = tokens(list(queries.values()), as_ids=False)
-    for query_id, words in zip(
-        queries, tqdm(asked, desc="BM25", unit="query", mininterval=2), strict=True
-    ):
-        known = index.get_tokens_ids(words)
-        if known:
-            scores = index.get_scores_from_ids(known)
-            best = top(scores, order, depth)
-            columns = {"query_id": query_id, "doc_id": names[best], "score": scores[best]}
-            parts.append(pd.DataFrame(columns))
-    empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": np.empty(0, np.float32)})
-    return pd.concat(parts, ignore_index=True) if parts else empty
+    def __init__(self, docs: Iterable[Any], *, k1: float = K1, b: float = B):
+        """Index the documents' titles and texts: words lower-cased, English stop words left out."""
+        self.doc_ids = []
+        texts = []
+        for doc in docs:
+            self.doc_ids.append(doc.doc_id)
+            texts.append(f"{doc.title} {doc.text}")
+        self.index = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float32")
+        self.index.index(tokens(texts), show_progress=False)
+        self.places = place_by_id(self.doc_ids)
+
+    def retrieve(self, queries: Mapping[str, str], depth: int = DEPTH) -> pd.DataFrame:
+        """Score all documents for every query (text by query_id) and keep the first `depth`.
+
+        Ties go by doc_id; a document that shares no word with the query is not returned. Columns
+        query_id, doc_id (str), score (float32), in the queries' order, best first.
+        """
+        names = np.asarray(self.doc_ids, dtype=object)
+        asked = tqdm(queries.items(), desc="BM25", unit="query", mininterval=2)
+        query_ids: list[str] = []
+        found: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
+        scores: list[np.ndarray] = [np.empty(0, dtype=np.float32)]
+        for query_id, text in asked:
+            all_scores = self.scores(text)
+            best = top(all_scores, self.places, depth)
+            query_ids += [query_id] * len(best)
+            found.append(best)
+            scores.append(all_scores[best])
+        columns = {"query_id": query_ids, "doc_id": names[np.concatenate(found)]}
+        return pd.DataFrame(columns | {"score": np.concatenate(scores)})
+
+    def scores(self, query: str) -> np.ndarray:
+        """The score of every document for one query (float32), in the documents' order."""
+        (words,) = tokens([query], as_ids=False)
+        known = self.index.get_tokens_ids(words)
+        if not known:
+            return np.zeros(len(self.doc_ids), dtype=np.float32)
+        return np.asarray(self.index.get_scores_from_ids(known))
 
 
 def tokens(texts: list[str], *, as_ids: bool = True) -> Any:

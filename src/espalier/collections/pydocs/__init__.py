@@ -5,6 +5,6 @@ function or method each) and `espalier/pydocs/documents` (one page per module or
 with `/train`, `/dev` and `/test`; `espalier/pydocs-mini/…` is the same from two packages.
 """
 
-from espalier.collections.pydocs.datasets import register
+from espalier.collections.pydocs.datasets import manifest_of, register
 
-__all__ = ["register"]
+__all__ = ["manifest_of", "register"]

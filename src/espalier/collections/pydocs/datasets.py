@@ -18,7 +18,7 @@ from ir_datasets.formats import (
 from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS
 
 from espalier import files
-from espalier.collections import bm25
+from espalier.collections.bm25 import Bm25
 from espalier.collections.pydocs import store
 from espalier.collections.pydocs.build import SPLITS, Doc
 
@@ -39,7 +39,7 @@ class SpanQrel(NamedTuple):
     """Character after the answer's last."""
 
 
-class PydocsDocs(BaseDocs):
+class PydocsDocs(BaseDocs):  # type: ignore[misc]
     """Passages, or pages."""
 
     def __init__(self, recipe: store.Recipe, view: str):
@@ -74,7 +74,7 @@ class PydocsDocs(BaseDocs):
         return "en"
 
 
-class PydocsQueries(BaseQueries):
+class PydocsQueries(BaseQueries):  # type: ignore[misc]
     """Summary lines; both views have the same."""
 
     def __init__(self, recipe: store.Recipe, split: str):
@@ -89,7 +89,7 @@ class PydocsQueries(BaseQueries):
         """Queries of this split."""
         return int(store.manifest(self.recipe)["counts"]["queries"].get(self.split, 0))
 
-    def queries_cls(self) -> type[GenericQuery]:
+    def queries_cls(self) -> Any:
         """The queries' type."""
         return GenericQuery
 
@@ -102,7 +102,7 @@ class PydocsQueries(BaseQueries):
         return "en"
 
 
-class PydocsQrels(BaseQrels):
+class PydocsQrels(BaseQrels):  # type: ignore[misc]
     """The one passage, or the one page with the span, that answers each query."""
 
     def __init__(self, recipe: store.Recipe, view: str, split: str):
@@ -120,12 +120,12 @@ class PydocsQrels(BaseQrels):
         """What a relevance means."""
         return QREL_DEFS
 
-    def qrels_cls(self) -> type:
+    def qrels_cls(self) -> Any:
         """The judgments' type: with spans in the documents view."""
         return TrecQrel if self.view == "passages" else SpanQrel
 
 
-class PydocsScoredDocs(BaseScoredDocs):
+class PydocsScoredDocs(BaseScoredDocs):  # type: ignore[misc]
     """BM25's first hundred, made when first asked for."""
 
     def __init__(self, docs: PydocsDocs, queries: PydocsQueries):
@@ -140,7 +140,7 @@ class PydocsScoredDocs(BaseScoredDocs):
         with files.locked(folder / f".{name}.lock"):
             if not path.exists():
                 queries = {query.query_id: query.text for query in self.queries.queries_iter()}
-                scored = bm25.retrieve(self.docs.docs_iter(), queries)
+                scored = Bm25(self.docs.docs_iter()).retrieve(queries)
                 with files.written_whole(path) as temporary:
                     scored.to_csv(temporary, sep="\t", header=False, index=False)
         return path
@@ -171,6 +171,14 @@ class Documentation:
 def questions(recipe: store.Recipe, split: str) -> Iterator[dict[str, Any]]:
     """The rows behind one split's queries and judgments."""
     return store.read(store.folder_of(recipe) / f"{split}.questions.jsonl")
+
+
+def manifest_of(dataset_id: str) -> dict[str, Any] | None:
+    """The manifest of the built-in collection that an id belongs to; None for any other id."""
+    for recipe in store.RECIPES:
+        if dataset_id.startswith(f"{NAMESPACE}/{recipe.name}/"):
+            return store.manifest(recipe)
+    return None
 
 
 def register() -> None:

@@ -1,0 +1,133 @@
+"""Taking a snapshot: which queries an experiment uses, their judgments, and what the docs are."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ir_datasets
+import numpy as np
+from tqdm import tqdm
+
+from espalier.collections import access
+from espalier.collections.access import Doc, Judgment, Query
+from espalier.collections.pydocs import manifest_of
+from espalier.errors import EspalierError
+
+
+def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int]:
+    """Write the View folder of one view's config (`docs`, `splits`, maybe `max_queries`).
+
+    Returns counts: documents, and for each split its queries, those left out because nothing is
+    judged relevant to them, those that the sample leaves out, and its judgments. Raises
+    EspalierError for ids that occur twice or hold white space, and for empty queries.
+    """
+    folder.mkdir(parents=True)
+    counts: dict[str, int] = {}
+    splits = {}
+    for split, dataset_id in view["splits"].items():
+        queries = checked(dataset_id, access.queries(dataset_id))
+        judgments = list(access.qrels(dataset_id))
+        relevant = {judgment.query_id for judgment in judgments if judgment.relevance > 0}
+        answerable = [query for query in queries if query.query_id in relevant]
+        if not answerable:
+            raise EspalierError(
+                f"collection '{dataset_id}': no query has a document judged relevant; name another "
+                f"subset for split '{split}'"
+            )
+        size = view.get("max_queries", {}).get(split, len(answerable))
+        chosen = sample(answerable, size, seed)
+        kept = {query.query_id for query in chosen}
+        judgments = [judgment for judgment in judgments if judgment.query_id in kept]
+        write_split(folder, split, chosen, judgments)
+        splits[split] = {"id": dataset_id, "queries": len(chosen), "qrels": len(judgments)}
+        counts |= {
+            f"{split}_queries": len(chosen),
+            f"{split}_queries_unanswerable": len(queries) - len(answerable),
+            f"{split}_queries_not_sampled": len(answerable) - len(chosen),
+            f"{split}_qrels": len(judgments),
+        }
+    docs_count, docs_sha256 = fingerprint(view["docs"])
+    manifest = {
+        "docs": view["docs"],
+        "docs_count": docs_count,
+        "docs_sha256": docs_sha256,
+        "splits": splits,
+        "seed": seed,
+        "max_queries": view.get("max_queries", {}),
+        "ir_datasets": ir_datasets.__version__,
+        "built_in": manifest_of(view["docs"]),
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    return {"documents": docs_count, **counts}
+
+
+def checked(dataset_id: str, queries: Iterable[Query]) -> list[Query]:
+    """The queries, each with a text and an id of its own."""
+    found: dict[str, Query] = {}
+    for query in queries:
+        if not query.text:
+            raise EspalierError(f"collection '{dataset_id}': query '{query.query_id}' has no text")
+        if query.query_id in found:
+            raise EspalierError(f"collection '{dataset_id}': query_id '{query.query_id}' twice")
+        check_id(dataset_id, "query_id", query.query_id)
+        found[query.query_id] = query
+    return list(found.values())
+
+
+def check_id(dataset_id: str, kind: str, name: str) -> None:
+    """TREC's formats part fields by white space, so that no id may be empty or hold any."""
+    if len(name.split()) != 1 or name != name.strip():
+        raise EspalierError(f"collection '{dataset_id}': {kind} '{name}' is empty or holds space")
+
+
+def sample(queries: Sequence[Query], size: int, seed: int) -> list[Query]:
+    """A seeded sample in the collection's order; a larger one contains every smaller one."""
+    digests = {
+        query.query_id: hashlib.sha256(f"{seed}\t{query.query_id}".encode()).digest()
+        for query in queries
+    }
+    kept = set(sorted(digests, key=digests.__getitem__)[:size])
+    return [query for query in queries if query.query_id in kept]
+
+
+def write_split(
+    folder: Path, split: str, queries: Sequence[Query], judgments: Sequence[Judgment]
+) -> None:
+    """Write one split's queries, judgments and, where they are known, gold spans."""
+    with (folder / f"{split}.queries.tsv").open("w", encoding="utf-8") as stream:
+        stream.writelines(f"{query.query_id}\t{query.text}\n" for query in queries)
+    with (folder / f"{split}.qrels").open("w", encoding="utf-8") as stream:
+        stream.writelines(f"{j.query_id} 0 {j.doc_id} {j.relevance}\n" for j in judgments)
+    spans = [(j, j.span) for j in judgments if j.span is not None]
+    if spans:
+        with (folder / f"{split}.spans.tsv").open("w", encoding="utf-8") as stream:
+            for judgment, (start, end) in spans:
+                stream.write(f"{judgment.query_id}\t{judgment.doc_id}\t{start}\t{end}\n")
+
+
+def fingerprint(dataset_id: str) -> tuple[int, str]:
+    """Number of documents, and SHA-256 over `doc_id TAB title TAB text NEWLINE` of each."""
+    digest = hashlib.sha256()
+    hashes = bytearray()
+    for doc in tqdm(access.docs(dataset_id), desc=dataset_id, unit="doc", mininterval=2):
+        check_id(dataset_id, "doc_id", doc.doc_id)
+        digest.update("\t".join(doc).encode(errors="surrogatepass") + b"\n")
+        hashes += hashlib.blake2b(doc.doc_id.encode(), digest_size=8).digest()
+    values, times = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
+    if len(values) < times.sum():
+        refuse_repeated(dataset_id, access.docs(dataset_id))
+    return int(times.sum()), digest.hexdigest()
+
+
+def refuse_repeated(dataset_id: str, docs: Iterable[Doc]) -> None:
+    """EspalierError for the first doc_id that occurs twice."""
+    seen: set[str] = set()
+    for doc in docs:
+        if doc.doc_id in seen:
+            raise EspalierError(
+                f"collection '{dataset_id}': doc_id '{doc.doc_id}' twice; judgments and runs "
+                "cannot tell the two apart"
+            )
+        seen.add(doc.doc_id)

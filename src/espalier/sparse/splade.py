@@ -1,0 +1,85 @@
+"""SPLADE weights: a masked-language-model head over a text, pooled by max, saturated by log.
+
+w_t = max over positions i of log(1 + ReLU(logit_{i,t})) (Formal et al., SPLADE v2,
+arXiv 2109.10086, equation 6).
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from espalier.models.devices import device
+
+BATCH_TOKENS = 1024
+"""Padded tokens in one batch: the head makes a row of vocabulary size for each."""
+
+Sparse = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+"""Vocabulary ids int32[n], ascending, and their weights float32[n], all positive."""
+
+
+class Splade:
+    """A SPLADE model and its tokenizer."""
+
+    def __init__(self, folder: Path, max_length: int) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForMaskedLM.from_pretrained(folder, use_safetensors=True)
+        self.model: Any = model.to(device()).eval()
+        self.max_length = max_length
+
+    def word_pieces(self, texts: Sequence[str]) -> list[list[int]]:
+        """Vocabulary ids of whole texts, special tokens left out."""
+        encoded = self.tokenizer(
+            list(texts), add_special_tokens=False, truncation=False, verbose=False
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def weights(self, pieces: Sequence[Sequence[int]], progress: str) -> list[Sparse]:
+        """Weights of texts given as word pieces, cut at `max_length` with special tokens."""
+        room = self.max_length - 2
+        start, end = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        inputs = [[start, *text[:room], end] for text in pieces]
+        results: list[Sparse | None] = [None] * len(inputs)
+        with tqdm(total=len(inputs), desc=progress, unit="text", mininterval=2) as bar:
+            for batch in batches([len(text) for text in inputs]):
+                pooled = self.pool([inputs[i] for i in batch])
+                for i, row in zip(batch, pooled, strict=True):
+                    terms = np.flatnonzero(row > 0).astype(np.int32)
+                    results[i] = (terms, row[terms])
+                bar.update(len(batch))
+        return [result for result in results if result is not None]
+
+    @torch.inference_mode()
+    def pool(self, inputs: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+        """float32[texts, vocabulary] of a batch of token id lists."""
+        longest = max(map(len, inputs))
+        ids = torch.full((len(inputs), longest), self.tokenizer.pad_token_id)
+        mask = torch.zeros_like(ids)
+        for row, text in enumerate(inputs):
+            ids[row, : len(text)] = torch.tensor(text)
+            mask[row, : len(text)] = 1
+        ids, mask = ids.to(device()), mask.to(device())
+        logits = self.model(input_ids=ids, attention_mask=mask).logits
+        # ReLU and log grow with the logit, so they may follow the maximum: once per term.
+        logits.masked_fill_(mask.unsqueeze(-1) == 0, 0.0)
+        pooled: npt.NDArray[np.float32] = logits.amax(dim=1).relu().log1p().float().cpu().numpy()
+        return pooled
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of texts grouped by length, at most `BATCH_TOKENS` padded tokens a batch."""
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    batch: list[int] = []
+    for i in order:
+        if batch and (len(batch) + 1) * lengths[i] > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

@@ -1,16 +1,17 @@
 rule collection:
     """ir_datasets ids -> snapshot of queries and judgments, manifest of the documents."""
     input:
-        code=code("collections.snapshot", "collections.view") + [commands("collections")],
+        code=code("collections.snapshot", "collections.view")
+        + [commands("collections")],
     output:
         view=directory("<results>/collection/{view}"),
         record="<results>/records/collections-snapshot-{view}.json",
-    wildcard_constraints:
-        view="[^/]+",
     log:
         "<results>/logs/collections-snapshot-{view}.log",
     benchmark:
         "<results>/benchmarks/collections-snapshot-{view}.tsv"
+    wildcard_constraints:
+        view="[^/]+",
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -32,12 +33,12 @@ rule bm25:
     output:
         runs=directory("<results>/bm25/{view}"),
         record="<results>/records/collections-bm25-{view}.json",
-    wildcard_constraints:
-        view="[^/]+",
     log:
         "<results>/logs/collections-bm25-{view}.log",
     benchmark:
         "<results>/benchmarks/collections-bm25-{view}.tsv"
+    wildcard_constraints:
+        view="[^/]+",
     conda:
         "../../envs/espalier.yaml"
     threads: 1

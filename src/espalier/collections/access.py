@@ -51,6 +51,9 @@ def load(dataset_id: str) -> Any:
             f"collection '{dataset_id}' is unknown to ir_datasets {ir_datasets.__version__}; "
             "see https://ir-datasets.com for the ids, or name 'espalier/pydocs/passages'"
         ) from error
+    except (OSError, RuntimeError) as error:
+        # Some datasets download a list of their files as soon as they are named.
+        raise unreadable(dataset_id, "its description", error) from error
 
 
 def check(dataset_id: str) -> None:
@@ -101,12 +104,16 @@ def records(
     except (OSError, RuntimeError, UnicodeError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        why = " ".join(str(error).split())
-        home = ir_datasets.util.home_path()
-        raise EspalierError(
-            f"collection '{dataset_id}', {kind}: cannot be read ({type(error).__name__}: {why}); "
-            f"check its files below {home}"
-        ) from error
+        raise unreadable(dataset_id, kind, error) from error
+
+
+def unreadable(dataset_id: str, kind: str, error: Exception) -> EspalierError:
+    """The error for a dataset whose reading failed."""
+    why = " ".join(str(error).split())
+    return EspalierError(
+        f"collection '{dataset_id}', {kind}: cannot be read ({type(error).__name__}: {why}); "
+        f"check the network, and its files below {ir_datasets.util.home_path()}"
+    )
 
 
 def as_doc(doc: Any) -> Doc:

@@ -4,6 +4,7 @@ ir_datasets answers this only by reading. Its handlers hold their sources as att
 are looked through for downloads whose file is missing.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,9 +23,8 @@ PATIENCE = 5.0
 
 def obstacle(handler: Any) -> str | None:
     """Why a handler's content cannot be had, and what to do; None when it can."""
-    if is_stored(handler):
-        return None
-    return next(filter(None, map(explain, missing(handler, set()))), None)
+    reason = next(filter(None, map(explain, missing(handler, set()))), None)
+    return None if reason is None or is_stored(handler) else reason
 
 
 def is_stored(handler: Any) -> bool:
@@ -66,16 +66,18 @@ def explain(download: Download) -> str | None:
     urls = [mirror.url for mirror in download.mirrors if hasattr(mirror, "url")]
     if any(map(answers, map(host, urls))):
         return None
-    local = [m.path(force=False) for m in download.mirrors if isinstance(m, LocalDownload)]
-    place = download.path(force=False) if vars(download)["_cache_path"] else local[0]
-    if not urls:
+    local = [mirror for mirror in download.mirrors if isinstance(mirror, LocalDownload)]
+    stored = vars(download)["_cache_path"]
+    place = stored or next((mirror.path(force=False) for mirror in local), "its file")
+    if urls:
         return (
-            f"{place}: not there, and it is not offered for download (a licence or an agreement "
-            "governs it): obtain it, put it there"
+            f"{place} is not there, and {urlsplit(urls[0]).netloc} does not answer: connect to "
+            f"the network, or put the file of {urls[0]} there"
         )
+    source = re.search(r"https?://[^\s>]+", " ".join(str(vars(m)["_message"]) for m in local))
     return (
-        f"{place}: not there, and {urlsplit(urls[0]).netloc} does not answer: connect to the "
-        f"network, or copy the file of {urls[0]} there"
+        f"{place} is not there, and it is not free to download (a licence or an agreement governs "
+        f"it): obtain it{f' as {source.group()} says' if source else ''}, and put it there"
     )
 
 

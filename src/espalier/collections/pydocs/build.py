@@ -25,7 +25,7 @@ SPLITS = {"train": 0.7, "dev": 0.1, "test": 0.2}
 
 SEED = "espalier/pydocs"
 
-PROSE = re.compile(r"[A-Za-z](?!.*(?:%\(|::|>>>))[^\\{}|]*[^\\{}|:]")
+PROSE = re.compile(r"[A-Za-z](?!.*(?:%\(|::|>>>))[^\\{}|`]*[^\\{}|:`]")
 EMPTY_SAYING = re.compile(r"(see|alias|same as|like|todo|fixme|internal)\b", re.IGNORECASE)
 
 

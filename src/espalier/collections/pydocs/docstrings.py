@@ -31,7 +31,7 @@ def plain(text: str) -> str:
     text = UNDERLINE.sub("", text)
     text = ROLE.sub(role_text, text)
     text = LINK.sub(r"\1", text)
-    text = LITERAL.sub(lambda match: match.group(1) or match.group(2), text)
+    text = LITERAL.sub(literal_text, text)
     text = EMPHASIS.sub(r"\1", text)
     text = ESCAPED_SPACE.sub("", CITATION.sub("", text))
     lines = (line.rstrip() for line in text.splitlines())
@@ -42,6 +42,14 @@ def role_text(match: re.Match[str]) -> str:
     """What a role shows: `~` means the last part of the name alone."""
     text = match.group(2)
     return text.rsplit(".", 1)[-1] if match.group(1) == "~" else text
+
+
+def literal_text(match: re.Match[str]) -> str:
+    """What backquotes show: code as it stands, a name without `~`, `!` or the dot before it."""
+    if match.group(1):
+        return match.group(1)
+    name = match.group(2)
+    return name.rsplit(".", 1)[-1] if name.startswith("~") else name.lstrip("!.")
 
 
 def split_summary(docstring: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from espalier.collections.pydocs.sources import Package
 
 log = logging.getLogger("espalier")
 
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 """Raised whenever the same packages would give another collection."""
 
 VIEWS = ("passages", "documents")

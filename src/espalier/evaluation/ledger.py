@@ -42,9 +42,7 @@ def as_text(rows: Rows) -> str:
 
 
 def short(value: Any) -> str:
-    """A cell: numbers with four digits, text cut to its column, nothing as a dash."""
+    """A number with four digits, a dash for none; a statement has no number, so nothing."""
     if value is None:
         return "–"
-    if isinstance(value, str):
-        return value if len(value) <= 12 else value[:11] + "…"
-    return f"{value:.4g}"
+    return "" if isinstance(value, str) else f"{value:.4g}"

@@ -1,1 +1,1 @@
-"""report."""
+"""The HTML report: figures, tables and verdicts, all computed from a results folder's files."""

@@ -1,0 +1,149 @@
+"""The papers' figures, redrawn on this run. Each takes data frames and returns SVG text."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from espalier.evaluation.findings import number_of
+from espalier.report.drawing import BLUE, COLOURS, GREY, RED, canvas, svg
+
+ORDERS = {"first": ("First", RED, "o"), "icf": ("ICF", BLUE, "s")}
+
+
+def sweep(table: pd.Series, order: str) -> pd.Series:
+    """Values of `<order>-pNN`, by p, of a series whose index holds system names."""
+    chosen = table[table.index.str.match(rf"{order}-p\d+$")]
+    return chosen.set_axis([number_of(name) for name in chosen.index]).sort_index()
+
+
+def pruning_by_p(means: pd.DataFrame, documents: pd.Series, measures: list[str]) -> str:
+    """Pruning, Figure 2: measures and documents retrieved against p, embeddings in First order.
+
+    `means` is float64[systems, measures], `documents` the mean documents retrieved by system.
+    """
+    panels = [(m, means[m]) for m in measures] + [("documents retrieved", documents)]
+    with canvas(1, len(panels), 2.55 * len(panels), 2.5) as (figure, axes):
+        label, colour, marker = ORDERS["first"]
+        for ax, (name, values) in zip(axes, panels, strict=True):
+            points = sweep(values, "first")
+            ax.plot(points.index, points, marker=marker, markersize=3, color=colour, label=label)
+            ax.set(title=name, xlabel="query embeddings p", xlim=(0, None))
+        return svg(figure, "pruning-figure-2")
+
+
+def pruning_trade(
+    means: pd.DataFrame, documents: pd.Series, different: pd.DataFrame, measures: list[str]
+) -> str:
+    """Pruning, Figure 3: quality against documents retrieved, p = 1 … 32, First and ICF.
+
+    `different` is bool[systems, measures]: hollow points, those that differ significantly from
+    the full system.
+    """
+    with canvas(1, len(measures), 3.4 * len(measures), 3.1) as (figure, axes):
+        for ax, measure in zip(axes, measures, strict=True):
+            for order, (label, colour, marker) in ORDERS.items():
+                y = sweep(means[measure], order)
+                x = sweep(documents, order).reindex(y.index)
+                hollow = sweep(different[measure], order).reindex(y.index, fill_value=False)
+                full = ~hollow.to_numpy(dtype=bool)
+                ax.plot(x, y, color=colour, linewidth=1, zorder=1)
+                style: dict[str, Any] = {"marker": marker, "s": 20, "edgecolors": colour}
+                ax.scatter(x[full], y[full], color=colour, label=label, zorder=2, **style)
+                ax.scatter(x[~full], y[~full], facecolors="white", zorder=2, **style)
+                mark_points(ax, x, y, colour, above=order == "icf")
+            ax.set(title=measure, xlabel="documents retrieved")
+        axes[0].legend(loc="lower right")
+        return svg(figure, "pruning-figure-3")
+
+
+def mark_points(ax: Axes, x: pd.Series, y: pd.Series, colour: str, *, above: bool) -> None:
+    """Write p beside some points of a curve."""
+    for p in (1, 3, 8, 32):
+        if p in y.index:
+            ax.annotate(
+                str(p),
+                (x[p], y[p]),
+                xytext=(0, 5 if above else -11),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                color=colour,
+            )
+
+
+def quality_against_time(quality: pd.Series, milliseconds: pd.Series, measure: str) -> str:
+    """Dual skipping guidance: each system's quality against its mean time per query."""
+    with canvas(1, 1, 6.4, 3.4) as (figure, (ax,)):
+        for i, system in enumerate(quality.index.intersection(milliseconds.index)):
+            point = (milliseconds[system], quality[system])
+            ax.scatter(*point, s=26, color=COLOURS[i % len(COLOURS)])
+            ax.annotate(system, point, xytext=(5, 3), textcoords="offset points", fontsize=7.5)
+        ax.set(xlabel="mean time per query [ms]", ylabel=measure, xlim=(0, None))
+        ax.margins(x=0.18, y=0.12)
+        return svg(figure, "dths-quality-time")
+
+
+def weights(histogram: pd.DataFrame) -> str:
+    """Dual skipping guidance, Figure 1: distribution of posting weights, min-max scaled.
+
+    `histogram` has the columns side, bin_low, bin_high and count.
+    """
+    with canvas(1, 1, 6.4, 2.8) as (figure, (ax,)):
+        for colour, (side, rows) in zip(COLOURS, histogram.groupby("side"), strict=False):
+            low, high = rows["bin_low"].min(), rows["bin_high"].max()
+            edges = np.append(rows["bin_low"], high)
+            share = rows["count"] / rows["count"].sum()
+            ax.stairs(100 * share, (edges - low) / (high - low), label=str(side), color=colour,
+                      fill=True, alpha=0.35)  # fmt: skip
+        ax.set(xlabel="weight, min-max scaled", ylabel="postings [%]", xlim=(0, 1))
+        ax.legend()
+        return svg(figure, "dths-figure-1")
+
+
+def selection(hits: pd.DataFrame, dev: pd.Series) -> str:
+    """BeST, Table 2 as a figure: segment-selection P@1 by system, and dev RR where there is one.
+
+    `hits` is float64[systems, criteria].
+    """
+    with canvas(1, 1, 6.4, 2.8) as (figure, (ax,)):
+        place = np.arange(len(hits))
+        width = 0.8 / max(1, hits.shape[1])
+        for i, (criterion, colour) in enumerate(zip(hits.columns, (BLUE, "#8fb3cc"), strict=False)):
+            offset = (i - (hits.shape[1] - 1) / 2) * width
+            ax.bar(place + offset, hits[criterion], width, color=colour, label=str(criterion))
+        if not dev.empty:
+            y = dev.reindex(hits.index)
+            ax.plot(place, y, "D", color=RED, markersize=6, label="dev RR")
+        ax.set_xticks(place, hits.index)
+        ax.set(ylabel="P@1", ylim=(0, None))
+        ax.legend(ncols=3, loc="upper left", bbox_to_anchor=(0, 1.16))
+        return svg(figure, "best-selection")
+
+
+def history(table: pd.DataFrame, x: str, columns: list[str]) -> str:
+    """Training histories: one panel per column, one curve per system."""
+    with canvas(1, len(columns), 3.6 * len(columns), 2.8) as (figure, axes):
+        for ax, column in zip(axes, columns, strict=True):
+            for i, (system, rows) in enumerate(table.groupby("system", sort=True)):
+                points = rows.dropna(subset=[column]).sort_values(x)
+                ax.plot(points[x], points[column], marker="o", markersize=3, label=str(system),
+                        color=COLOURS[i % len(COLOURS)])  # fmt: skip
+            ax.set(title=column.replace("_", " "), xlabel=x)
+        axes[0].legend(fontsize=7.5)
+        return svg(figure, "best-history")
+
+
+def stage_times(names: list[str], seconds: list[float]) -> str:
+    """Wall time of each stage, in the order of the chain."""
+    with canvas(1, 1, 7.4, 0.6 + 0.21 * len(names)) as (figure, (ax,)):
+        place = np.arange(len(names))[::-1]
+        ax.barh(place, seconds, color="#8fb3cc", height=0.7)
+        for y, value in zip(place, seconds, strict=True):
+            ax.text(value, y, f" {value:,.1f}", va="center", fontsize=7.5, color=GREY)
+        ax.set_yticks(place, names, fontsize=8)
+        ax.set(xlabel="wall time [s]")
+        ax.grid(visible=False, axis="y")
+        ax.margins(y=0.01, x=0.1)
+        return svg(figure, "stage-times")

@@ -1,0 +1,165 @@
+"""A made-up results folder with every file that the report and the ledger read."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from espalier.evaluation import runs
+from espalier.files import sha256_of
+
+ROOT = Path(__file__).parents[2]
+QUERIES = [f"q{i:02}" for i in range(40)]
+DOCS = [f"d{i:03}" for i in range(60)]
+SWEEP = [f"{order}-p{p:02}" for order in ("first", "icf") for p in (1, 2, 3, 8, 15, 32)]
+SYSTEMS = {
+    "best": ["bm25", "firstp", "maxp", "theta0", "theta1", "theta2"],
+    "colbert": ["bm25", *SWEEP],
+    "sparse": ["bm25-wordpiece", "splade", "splade-bmw", "dths", "dths-single", "hybrid"],
+}
+MEASURES = ["nDCG@10", "RR@10", "AP", "P@1", "NumRelRet"]
+EVALUATION = {
+    "measures": MEASURES,
+    "relevance_levels": {"msmarco-passage/trec-dl-*": 2},
+    "alpha": 0.05,
+    "margin": {"absolute": 0.01, "relative": 0.02},
+    "bootstrap_samples": 200,
+}
+FAMILIES = {
+    "best": {"name": "segments", "baseline": "maxp", "systems": ["theta*", "firstp", "bm25"]},
+    "colbert": {"name": "pruning", "baseline": "first-p32", "systems": ["first-*", "icf-*"]},
+    "sparse": {"name": "guidance", "baseline": "splade", "systems": ["dths*", "hybrid", "gone*"]},
+}
+
+
+def view(folder: Path) -> Path:
+    """40 queries, the last one without judgments; each has two relevant documents."""
+    folder.mkdir(parents=True)
+    lines = [f"{q}\ttext of {q}" for q in QUERIES]
+    (folder / "test.queries.tsv").write_text("\n".join(lines) + "\n")
+    judged = [f"{q} 0 {DOCS[(i + j) % 60]} 1" for i, q in enumerate(QUERIES[:-1]) for j in (0, 7)]
+    (folder / "test.qrels").write_text("\n".join(judged) + "\n")
+    manifest = {
+        "docs": "made-up/docs", "docs_count": 60, "docs_sha256": "0" * 64,
+        "splits": {"test": {"id": "made-up/docs/test"}},
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def system_runs(folder: Path, paper: str) -> Path:
+    """One run per system; later systems rank the relevant documents higher."""
+    generator = np.random.default_rng(len(paper))
+    for strength, system in enumerate(SYSTEMS[paper], start=1):
+        score = generator.normal(size=(40, 60))
+        for i in range(40):
+            score[i, [i % 60, (i + 7) % 60]] += 0.3 * strength
+        frame = pd.DataFrame(
+            {"query_id": np.repeat(QUERIES, 60), "doc_id": DOCS * 40, "score": score.ravel()}
+        )
+        runs.write(folder / f"{system}.run.gz", frame, {"method": {"automatic": True}})
+    return folder
+
+
+def cost_tables(folder: Path) -> None:
+    """Counts and latencies that grow with p, selection hits, history, weights."""
+    generator = np.random.default_rng(9)
+    for paper in ("colbert", "sparse"):
+        counts, latency = [], []
+        for n, system in enumerate(SYSTEMS[paper][1:], start=1):
+            size = int(system[-2:]) if system[-2:].isdigit() else n
+            work = generator.integers(80, 120, size=40) * (size + 2)
+            counts.append(pd.DataFrame({
+                "system": system, "query_id": QUERIES,
+                "documents_retrieved" if paper == "colbert" else "documents_scored": work,
+                **({"blocks": work // 9} if paper == "sparse" else {}),
+            }))  # fmt: skip
+            latency.append(pd.DataFrame({
+                "system": system, "query_id": QUERIES, "total_ns": work * 1000 + 400_000,
+            }))  # fmt: skip
+        (folder / paper).mkdir(parents=True, exist_ok=True)
+        pd.concat(counts).to_parquet(folder / paper / "counts.parquet", index=False)
+        pd.concat(latency).to_parquet(folder / paper / "latency.parquet", index=False)
+    (folder / "best").mkdir(parents=True, exist_ok=True)
+    rate = {"random": 0.2, "maxp": 0.3, "theta0": 0.4, "theta1": 0.6, "theta2": 0.8}
+    hits = [
+        {"system": s, "query_id": q, "doc_id": "d", "hit": int(x < r), "hit_strict": int(x < r / 2)}
+        for s, r in rate.items()
+        for q, x in zip(QUERIES, generator.random(40), strict=True)
+    ]
+    pd.DataFrame(hits).to_parquet(folder / "best" / "selection.parquet", index=False)
+    history = [
+        {"system": s, "epoch": e, "loss": 1 / (e + n), "dev_rr": 0.3 + 0.05 * n + 0.02 * e}
+        for n, s in enumerate(["maxp", "theta0", "theta1", "theta2"], start=1)
+        for e in range(1, 4)
+    ]
+    pd.DataFrame(history).to_parquet(folder / "best" / "history.parquet", index=False)
+    edges = np.linspace(0, 1, 11)
+    weights = [
+        {"side": side, "bin_low": low, "bin_high": high, "count": int(100 * height)}
+        for side, shape in (("bm25", -4), ("learned", -1))
+        for low, high, height in zip(edges[:-1], edges[1:], np.exp(shape * edges[:-1]), strict=True)
+    ]
+    pd.DataFrame(weights).to_parquet(folder / "sparse" / "weights.parquet", index=False)
+
+
+def evaluate_arguments(folder: Path, paper: str) -> list[str]:
+    """The command line that the chain would give, for one paper."""
+    family = {**FAMILIES[paper], "measures": ["nDCG@10", "RR@10", "AP"]}
+    settings = {"seed": 1, "paper": paper, "evaluation": {**EVALUATION, "families": [family]}}
+    stem = folder / "evaluation" / paper
+    return [
+        "evaluation", "evaluate", "--view", str(folder / "collection" / "passages"),
+        "--runs", str(folder / paper / "runs"),
+        "--per-query", f"{stem}.per_query.parquet", "--summary", f"{stem}.summary.json",
+        "--comparisons", f"{stem}.comparisons.parquet",
+        "--record", str(folder / "records" / f"evaluation-evaluate-{paper}.json"),
+        "--settings", json.dumps(settings),
+    ]  # fmt: skip
+
+
+def tables(folder: Path) -> list[str]:
+    """All tables and summaries of a folder."""
+    patterns = ("evaluation/*", "colbert/*.parquet", "sparse/*.parquet", "best/*.parquet")
+    return [str(p) for pattern in patterns for p in sorted(folder.glob(pattern))]
+
+
+def claims_arguments(folder: Path) -> list[str]:
+    """The command line of the ledger."""
+    return [
+        "evaluation", "claims", "--tables", *tables(folder),
+        "--claims", *(str(p) for p in sorted((ROOT / "claims").glob("*.yaml"))),
+        "--ledger", str(folder / "claims.json"), "--text", str(folder / "claims.txt"),
+        "--record", str(folder / "records" / "evaluation-claims.json"),
+        "--settings", json.dumps({"seed": 1, "evaluation": EVALUATION}),
+    ]  # fmt: skip
+
+
+def report_arguments(folder: Path) -> list[str]:
+    """The command line of the report."""
+    settings = {"seed": 1, "experiment": "made-up", "evaluation": {"alpha": 0.05}}
+    return [
+        "report", "render", "--ledger", str(folder / "claims.json"), "--tables", *tables(folder),
+        "--views", str(folder / "collection" / "passages"),
+        "--records", *(str(p) for p in sorted((folder / "records").glob("evaluation-*.json"))),
+        "--report", str(folder / "report"),
+        "--record", str(folder / "records" / "report-render.json"),
+        "--settings", json.dumps(settings),
+    ]  # fmt: skip
+
+
+def results(folder: Path, papers: tuple[str, ...] = tuple(SYSTEMS)) -> list[list[str]]:
+    """Make the folder's inputs; the command lines to run on it, in order."""
+    view(folder / "collection" / "passages")
+    for paper in papers:
+        system_runs(folder / paper / "runs", paper)
+    if len(papers) == len(SYSTEMS):
+        cost_tables(folder)
+    return [evaluate_arguments(folder, paper) for paper in papers]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 by relative path, records apart."""
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and "records" not in p.parts)
+    return {str(p.relative_to(folder)): sha256_of(p) for p in paths}

@@ -15,6 +15,7 @@ RED, BLUE, GREEN, OCHRE, GREY = "#c0392b", "#1f5f8b", "#3c7a4a", "#b7791f", "#6b
 COLOURS = (BLUE, RED, GREEN, OCHRE, GREY)
 
 STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.edgecolor": "#9aa1a9",
     "axes.grid": True,
     "axes.labelcolor": "#22272e",

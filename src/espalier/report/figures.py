@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from espalier.evaluation.findings import number_of
 from espalier.report.drawing import BLUE, COLOURS, GREY, RED, canvas, svg
@@ -76,9 +77,9 @@ def mark_points(ax: Axes, x: pd.Series, y: pd.Series, colour: str, *, above: boo
 def quality_against_time(quality: pd.Series, milliseconds: pd.Series, measure: str) -> str:
     """Dual skipping guidance: each system's quality against its mean time per query."""
     with canvas(1, 1, 6.4, 3.4) as (figure, (ax,)):
-        for i, system in enumerate(quality.index.intersection(milliseconds.index)):
+        for system in quality.index.intersection(milliseconds.index):
             point = (milliseconds[system], quality[system])
-            ax.scatter(*point, s=26, color=COLOURS[i % len(COLOURS)])
+            ax.scatter(*point, s=26, color=BLUE)
             ax.annotate(system, point, xytext=(5, 3), textcoords="offset points", fontsize=7.5)
         ax.set(xlabel="mean time per query [ms]", ylabel=measure, xlim=(0, None))
         ax.margins(x=0.18, y=0.12)
@@ -130,7 +131,8 @@ def history(table: pd.DataFrame, x: str, columns: list[str]) -> str:
                 points = rows.dropna(subset=[column]).sort_values(x)
                 ax.plot(points[x], points[column], marker="o", markersize=3, label=str(system),
                         color=COLOURS[i % len(COLOURS)])  # fmt: skip
-            ax.set(title=column.replace("_", " "), xlabel=x)
+            ax.set(title=column.replace("_", " ").replace("rr", "RR"), xlabel=x)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes[0].legend(fontsize=7.5)
         return svg(figure, "best-history")
 

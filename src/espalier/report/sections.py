@@ -137,7 +137,9 @@ def sparse(results: Results, alpha: float) -> Section:
     means = quality(results, "sparse")
     costs = []
     if "sparse/counts" in results.tables:
-        costs.append(tables.means_by_system(results.tables["sparse/counts"]))
+        counts = tables.means_by_system(results.tables["sparse/counts"])
+        share = 100 * counts["blocks_loaded"] / counts["blocks"]
+        costs += [counts, share.rename("blocks %").to_frame()]
     if "sparse/latency" in results.tables:
         times = tables.milliseconds(results.tables["sparse/latency"])
         costs.append(times)

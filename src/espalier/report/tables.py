@@ -89,7 +89,7 @@ def published_table(paper: str, results: Results) -> Table | None:
         if entry["paper"] == paper
     ]  # fmt: skip
     header = ["system", "quantity", "published on", "source", "published", "this run"]
-    caption = "Published values beside this run's, which is on another collection"
+    caption = "Published values, with where they were measured, beside this run's"
     return Table(caption, header, rows, text_columns=4) if rows else None
 
 

@@ -1,0 +1,172 @@
+"""The page and the verbs before it, on a made-up results folder."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+import synthetic
+
+from espalier import cli
+from espalier.evaluation.comparisons import COLUMNS
+from espalier.evaluation.findings import VERDICTS
+from espalier.report import figures, tables
+
+ALL_FIGURES = {
+    "best-history", "best-selection", "dths-figure-1", "dths-quality-time", "pruning-figure-2",
+    "pruning-figure-3", "stage-times",
+}  # fmt: skip
+
+
+def page(folder: Path) -> str:
+    return (folder / "report" / "index.html").read_text()
+
+
+def test_evaluate_writes_what_the_other_stages_read(made) -> None:
+    summary = json.loads((made / "evaluation" / "sparse.summary.json").read_text())
+    assert summary["collection"] == {
+        "docs": "made-up/docs",
+        "docs_count": 60,
+        "split": "made-up/docs/test",
+    }
+    assert summary["queries"]["judged"] == 39
+    assert summary["queries"]["unjudged"] == 1
+    assert set(summary["systems"]) == set(synthetic.SYSTEMS["sparse"])
+    per_query = pd.read_parquet(made / "evaluation" / "sparse.per_query.parquet")
+    assert list(per_query.columns) == ["system", "query_id", "measure", "value"]
+    mean = per_query.query("system == 'dths' and measure == 'AP'")["value"].mean()
+    assert summary["systems"]["dths"]["AP"] == pytest.approx(mean)
+    compared = pd.read_parquet(made / "evaluation" / "sparse.comparisons.parquet")
+    assert list(compared.columns) == list(COLUMNS)
+    assert set(compared["system"]) == {"dths", "dths-st", "hybrid"}
+
+
+def test_the_ledger_judges_every_claim_and_the_page_shows_it(made) -> None:
+    rows = json.loads((made / "claims.json").read_text())
+    text = page(made)
+    for row in rows:
+        assert row["verdict"] in VERDICTS
+        assert row["why"]
+        assert f'id="claim-{row["id"]}"' in text
+    tested = {row["paper"] for row in rows if row["verdict"] != VERDICTS[-1]}
+    assert tested == {"best", "colbert", "sparse"}
+    for verdict in VERDICTS:
+        count = sum(row["verdict"] == verdict for row in rows)
+        assert f"<b>{count}</b>{verdict}" in text
+
+
+class Checker(HTMLParser):
+    """Collects ids, what would be fetched, and unclosed elements."""
+
+    VOID = frozenset({"meta", "input", "br", "link", "img"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.fetched: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"]] if "id" in given else []
+        self.fetched += [v for k, v in attrs if k in ("src", "href") and not v.startswith("#")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(made) -> None:
+    checker = Checker()
+    checker.feed(page(made))
+    assert checker.open == []
+    assert checker.fetched == []
+    assert len(set(checker.ids)) == len(checker.ids)
+    assert "@import" not in page(made)
+
+
+def test_references_inside_figures_resolve(made) -> None:
+    text = page(made)
+    ids = set(re.findall(r'\bid="([^"]+)"', text))
+    assert set(re.findall(r'xlink:href="#([^"]+)"', text)) <= ids
+    assert set(re.findall(r"url\(#([^)]+)\)", text)) <= ids
+
+
+def test_figures_stand_alone_as_svg(made) -> None:
+    found = {p.stem: p for p in (made / "report" / "figures").iterdir()}
+    assert set(found) == ALL_FIGURES
+    for path in found.values():
+        assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_same_inputs_give_the_same_bytes(made, tmp_path_factory) -> None:
+    before = synthetic.digests(made)
+    for arguments in [
+        *(synthetic.evaluate_arguments(made, paper) for paper in synthetic.SYSTEMS),
+        synthetic.claims_arguments(made),
+    ]:
+        assert cli.main(arguments) == 0
+    same = {k: v for k, v in synthetic.digests(made).items() if not k.startswith("report/")}
+    assert same == {k: v for k, v in before.items() if not k.startswith("report/")}
+    for _ in range(2):
+        assert cli.main(synthetic.report_arguments(made)) == 0
+        after, before = before, synthetic.digests(made)
+    assert after == before
+
+
+def test_a_paper_left_out_leaves_its_section_out(tmp_path) -> None:
+    for arguments in synthetic.results(tmp_path, papers=("colbert",)):
+        assert cli.main(arguments) == 0
+    assert cli.main(synthetic.claims_arguments(tmp_path)) == 0
+    assert cli.main(synthetic.report_arguments(tmp_path)) == 0
+    text = page(tmp_path)
+    assert '<section id="colbert">' in text
+    assert '<section id="best">' not in text
+    assert "leaves out the part &#39;best&#39;" in text
+
+
+def test_hollow_points_are_the_significant_ones() -> None:
+    systems = [f"{order}-p{p:02}" for order in ("first", "icf") for p in (1, 32)]
+    means = pd.DataFrame({"AP": [0.1, 0.5, 0.4, 0.5]}, index=systems)
+    documents = pd.Series([10.0, 99.0, 12.0, 99.0], index=systems)
+    none = pd.DataFrame({"AP": False}, index=systems)
+    one = none.copy()
+    one.loc["first-p01", "AP"] = True
+    white = [
+        figures.pruning_trade(means, documents, different, ["AP"]).count(
+            "fill: #ffffff; stroke: #c0392b"
+        )
+        for different in (none, one)
+    ]
+    assert white[1] > white[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (7, "7"),
+        (6980, "6,980"),
+        (1234.5, "1,234"),
+        (22.16, "22.2"),
+        (0.3229, "0.323"),
+        ("MS MARCO", "MS MARCO"),
+    ],
+)
+def test_cells(value, text) -> None:
+    assert tables.cell(value) == text
+
+
+def test_costs_are_listed_in_the_order_of_the_chain() -> None:
+    record = {
+        name: {"cost": {"started": start, "wall_seconds": 1.5, "cpu_seconds": 1.0,
+                        "peak_memory_bytes": 3 * 2**20, "threads": 2}}
+        for name, start in (("second", 20.0), ("first", 10.0))
+    }  # fmt: skip
+    table = tables.cost_table(record)
+    assert table.rows == [["first", "1.5", "1.0", "3", "2"], ["second", "1.5", "1.0", "3", "2"]]

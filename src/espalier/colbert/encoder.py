@@ -1,0 +1,115 @@
+"""A late-interaction encoder: a BERT trunk, a projection without bias, unit vectors.
+
+One embedding per token, for queries and documents alike (ColBERT: Khattab and Zaharia, SIGIR
+2020, section 3.2). A query's masks receive embeddings, but nothing attends to them, as in the
+first version of ColBERT.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch.nn.functional import normalize
+from tqdm import tqdm
+from transformers import AutoConfig, AutoTokenizer, BertModel
+
+from espalier.colbert.tokens import Layout, batches_by_length
+from espalier.models.devices import device
+
+BATCH_TOKENS = 1024
+"""Padded tokens in one batch of documents: larger ones fall out of a core's cache."""
+
+PROJECTION = "projection.safetensors"
+DESCRIPTION = "encoder.json"
+
+
+class Encoder(torch.nn.Module):
+    """Token ids to unit vectors."""
+
+    def __init__(self, trunk: BertModel, dimensions: int, layout: Layout) -> None:
+        super().__init__()
+        self.trunk: Any = trunk
+        self.layout = layout
+        self.projection = torch.nn.Linear(trunk.config.hidden_size, dimensions, bias=False)
+        torch.nn.init.orthogonal_(self.projection.weight)
+
+    def forward(self, ids: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        """Unit vectors float32[n, length, dimensions] of int64[n, length]; bool `attended`."""
+        hidden = self.trunk(input_ids=ids, attention_mask=attended.long()).last_hidden_state
+        return normalize(self.projection(hidden), dim=-1)
+
+    def of_queries(self, ids: NDArray[np.int64]) -> torch.Tensor:
+        """float32[queries, query_length, dimensions] of `Layout.queries`."""
+        tokens = torch.from_numpy(ids).to(device())
+        return self(tokens, tokens != self.layout.mask)
+
+    def of_docs(self, docs: Sequence[NDArray[np.int64]]) -> torch.Tensor:
+        """float32[docs, longest, dimensions] of `Layout.docs`; what follows a document is void."""
+        tokens = torch.from_numpy(self.layout.padded(docs)).to(device())
+        return self(tokens, tokens != self.layout.pad)
+
+    @torch.inference_mode()
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32[queries, query_length, dimensions], for search."""
+        embeddings: NDArray[np.float32] = self.of_queries(self.layout.queries(texts)).cpu().numpy()
+        return embeddings
+
+    @torch.inference_mode()
+    def encode_docs(
+        self, docs: Sequence[NDArray[np.int64]], *, drop_punctuation: bool
+    ) -> Iterator[tuple[int, NDArray[np.float16]]]:
+        """Each document's index and its embeddings float16[kept tokens, dimensions].
+
+        Documents come by length, not in the order given: sorting spares most of the padding.
+        """
+        with tqdm(total=len(docs), desc="encode", unit="doc", mininterval=2) as bar:
+            for batch in batches_by_length([len(ids) for ids in docs], BATCH_TOKENS):
+                embeddings = self.of_docs([docs[i] for i in batch]).half().cpu().numpy()
+                for i, row in zip(batch, embeddings, strict=True):
+                    yield i, row[: len(docs[i])][self.layout.kept(docs[i], drop_punctuation)]
+                bar.update(len(batch))
+
+
+def new(
+    folder: Path, *, layers: int, dimensions: int, query_length: int, doc_maxlen: int
+) -> Encoder:
+    """An untrained encoder: the first `layers` layers of the BERT model in `folder`.
+
+    The projection starts orthogonal, so that it keeps what angles it can; torch's seed decides.
+    """
+    config = AutoConfig.from_pretrained(folder)
+    config.num_hidden_layers = min(layers, config.num_hidden_layers)
+    trunk = BertModel.from_pretrained(
+        folder, config=config, add_pooling_layer=False, use_safetensors=True
+    )
+    layout = Layout(AutoTokenizer.from_pretrained(folder), query_length, doc_maxlen)
+    return Encoder(trunk, dimensions, layout).to(device()).eval()
+
+
+def save(folder: Path, encoder: Encoder) -> None:
+    """Write trunk and tokenizer as transformers does, the projection and the layout beside."""
+    encoder.trunk.save_pretrained(folder)
+    encoder.layout.tokenizer.save_pretrained(folder)
+    weight = encoder.projection.weight.detach().cpu().contiguous()
+    save_file({"weight": weight}, folder / PROJECTION)
+    layout = encoder.layout
+    described = {
+        "dimensions": len(weight),
+        "query_length": layout.query_length,
+        "doc_maxlen": layout.doc_maxlen,
+    }
+    (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
+
+
+def load(folder: Path) -> Encoder:
+    """The encoder that `save` wrote, on the device, for inference."""
+    described = json.loads((folder / DESCRIPTION).read_text())
+    layers = AutoConfig.from_pretrained(folder).num_hidden_layers
+    encoder = new(folder, layers=layers, **described)
+    encoder.projection.load_state_dict(load_file(folder / PROJECTION))
+    return encoder.to(device()).eval()

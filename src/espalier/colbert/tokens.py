@@ -1,0 +1,97 @@
+"""How texts are laid out for the encoder: ColBERT's input format (Khattab and Zaharia, 2020).
+
+A query is `[CLS] [Q] word pieces [SEP]`, filled with `[MASK]` to a fixed length; a document is
+`[CLS] [D] word pieces [SEP]`. The markers [Q] and [D] are the unused vocabulary entries
+`[unused0]` and `[unused1]`.
+"""
+
+import string
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from espalier.errors import EspalierError
+
+SPECIAL_IN_QUERY = 3
+"""[CLS], [Q], [SEP]; a document has as many."""
+
+
+class Layout:
+    """Vocabulary ids of the special tokens, and the two formats built from them."""
+
+    def __init__(self, tokenizer: Any, query_length: int, doc_maxlen: int) -> None:
+        self.tokenizer = tokenizer
+        self.query_length = query_length
+        self.doc_maxlen = doc_maxlen
+        vocabulary = tokenizer.get_vocab()
+        names = ("[CLS]", "[SEP]", "[MASK]", "[PAD]", "[unused0]", "[unused1]")
+        missing = [name for name in names if name not in vocabulary]
+        if missing:
+            raise EspalierError(
+                f"models.encoder: its vocabulary lacks {', '.join(missing)}; name a BERT model"
+            )
+        self.cls, self.sep, self.mask, self.pad, self.query, self.doc = (
+            vocabulary[name] for name in names
+        )
+        self.punctuation = np.array(
+            sorted(vocabulary[mark] for mark in string.punctuation if mark in vocabulary),
+            dtype=np.int32,
+        )
+
+    def queries(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Token ids int64[queries, query_length]; longer queries lose their last word pieces."""
+        ids = np.full((len(texts), self.query_length), self.mask, dtype=np.int64)
+        pieces = self.word_pieces(texts, self.query_length - SPECIAL_IN_QUERY)
+        for row, text in zip(ids, pieces, strict=True):
+            row[: len(text) + SPECIAL_IN_QUERY] = [self.cls, self.query, *text, self.sep]
+        return ids
+
+    def docs(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Token ids int64[at most doc_maxlen] of each document; an empty text has three."""
+        pieces = self.word_pieces(texts, self.doc_maxlen - SPECIAL_IN_QUERY)
+        return [np.array([self.cls, self.doc, *text, self.sep], dtype=np.int64) for text in pieces]
+
+    def word_pieces(self, texts: Sequence[str], longest: int) -> list[list[int]]:
+        """Vocabulary ids of each text without special tokens, at most `longest`."""
+        if not texts:
+            return []
+        encoded = self.tokenizer(
+            list(texts), add_special_tokens=False, truncation=True, max_length=longest
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def word_pieces_per_query(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many tokens of each query are neither special nor masks; int64[queries]."""
+        special = np.isin(ids, [self.cls, self.query, self.sep, self.mask])
+        return (~special).sum(axis=1)
+
+    def kept(self, ids: NDArray[np.int64], drop_punctuation: bool) -> NDArray[np.bool_]:
+        """Which of a document's embeddings are indexed: all, or all but punctuation's."""
+        if not drop_punctuation:
+            return np.ones(ids.shape, dtype=np.bool_)
+        return ~np.isin(ids, self.punctuation)
+
+    def padded(self, docs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Documents as one array int64[docs, longest], filled with [PAD]."""
+        ids = np.full((len(docs), max(map(len, docs))), self.pad, dtype=np.int64)
+        for row, doc in zip(ids, docs, strict=True):
+            row[: len(doc)] = doc
+        return ids
+
+
+def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Indices grouped by length, shortest first, with at most `tokens` padded tokens a batch.
+
+    A text longer than `tokens` makes a batch of its own.
+    """
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[i] > tokens:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

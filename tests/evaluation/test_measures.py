@@ -67,11 +67,12 @@ def test_an_empty_run_is_zero_everywhere() -> None:
 
 
 def test_relevance_level_two_moves_binary_measures_alone() -> None:
-    level_two = values(RUN, ["nDCG@10", "AP", "RR@10", "AP(rel=1)"], level=2)
+    level_two = values(RUN, ["nDCG@10", "AP", "RR@10", "AP(rel=1)", "NumRelRet", "NumRet"], level=2)
     assert level_two["q1", "nDCG@10"] == pytest.approx(BY_HAND["q1", "nDCG@10"])
     assert level_two["q1", "AP"] == pytest.approx(1 / 3)
     assert level_two["q1", "RR@10"] == pytest.approx(1 / 3)
     assert level_two["q2", "AP"] == 0.0
+    assert (level_two["q1", "NumRelRet"], level_two["q1", "NumRet"]) == (1.0, 3.0)
     assert level_two["q1", "AP(rel=1)"] == pytest.approx(BY_HAND["q1", "AP"])
 
 
@@ -92,6 +93,11 @@ def test_provider_is_recorded() -> None:
 def test_an_unknown_measure_is_named(name: str) -> None:
     with pytest.raises(EspalierError, match=r"evaluation\.measures"):
         measures.choose([name])
+
+
+def test_one_measure_under_two_names_is_refused() -> None:
+    with pytest.raises(EspalierError, match=r"'AP\(rel=1\)' is there under another name"):
+        measures.choose(["AP", "AP(rel=1)"])
 
 
 def test_ties_are_broken_before_any_evaluator_sees_them(tmp_path) -> None:

@@ -54,16 +54,27 @@ def choose(names: Sequence[str], relevance_level: int = 1) -> list[Chosen]:
                 f"config key 'evaluation.measures': '{name}' is not a measure of ir_measures; "
                 "see https://ir-measur.es for their names, e.g. nDCG@10"
             ) from error
-        if "rel" in measure.SUPPORTED_PARAMS and "rel" not in measure.params:
-            measure = measure(rel=relevance_level) if relevance_level != 1 else measure
+        if relevance_level != 1 and "rel=" not in name and is_binary(measure):
+            measure = measure(rel=relevance_level)
         able = [p for p in PROVIDERS if ir_measures.providers.registry[p].supports(measure)]
         if not able:
             raise EspalierError(
                 f"config key 'evaluation.measures': none of {', '.join(PROVIDERS)} computes "
                 f"'{measure}'; leave it out"
             )
+        if any(str(c.measure) == str(measure) for c in chosen):
+            raise EspalierError(
+                f"config key 'evaluation.measures': '{name}' is there under another name too; "
+                "leave one out"
+            )
         chosen.append(Chosen(name, measure, able[0]))
     return chosen
+
+
+def is_binary(measure: Any) -> bool:
+    """Whether a measure counts relevant documents (NumRet, alone, counts all retrieved)."""
+    binary = measure.SUPPORTED_PARAMS.get("rel")
+    return binary is not None and isinstance(measure.params.get("rel", binary.default), int)
 
 
 def level_of(split_id: str, levels: Mapping[str, int]) -> int:

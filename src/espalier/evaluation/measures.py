@@ -45,7 +45,7 @@ def choose(names: Sequence[str], relevance_level: int = 1) -> list[Chosen]:
 
     A measure that names its own level, e.g. 'AP(rel=1)', keeps it.
     """
-    chosen = []
+    chosen: list[Chosen] = []
     for name in names:
         try:
             measure = ir_measures.parse_measure(name)

@@ -38,25 +38,31 @@ class Encoder(torch.nn.Module):
         self.projection = torch.nn.Linear(trunk.config.hidden_size, dimensions, bias=False)
         torch.nn.init.orthogonal_(self.projection.weight)
 
+    @property
+    def dimensions(self) -> int:
+        """Length of an embedding."""
+        return self.projection.out_features
+
     def forward(self, ids: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Unit vectors float32[n, length, dimensions] of int64[n, length]; bool `attended`."""
         hidden = self.trunk(input_ids=ids, attention_mask=attended.long()).last_hidden_state
-        return normalize(self.projection(hidden), dim=-1)
+        embeddings: torch.Tensor = normalize(self.projection(hidden), dim=-1)
+        return embeddings
 
     def of_queries(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """float32[queries, query_length, dimensions] of `Layout.queries`."""
         tokens = torch.from_numpy(ids).to(device())
-        return self(tokens, tokens != self.layout.mask)
+        return self.forward(tokens, tokens != self.layout.mask)
 
     def of_docs(self, docs: Sequence[NDArray[np.int64]]) -> torch.Tensor:
         """float32[docs, longest, dimensions] of `Layout.docs`; what follows a document is void."""
         tokens = torch.from_numpy(self.layout.padded(docs)).to(device())
-        return self(tokens, tokens != self.layout.pad)
+        return self.forward(tokens, tokens != self.layout.pad)
 
     @torch.inference_mode()
-    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32[queries, query_length, dimensions], for search."""
-        embeddings: NDArray[np.float32] = self.of_queries(self.layout.queries(texts)).cpu().numpy()
+    def encode(self, queries: NDArray[np.int64]) -> NDArray[np.float32]:
+        """`of_queries` for search: an array, without gradients."""
+        embeddings: NDArray[np.float32] = self.of_queries(queries).cpu().numpy()
         return embeddings
 
     @torch.inference_mode()
@@ -99,7 +105,7 @@ def save(folder: Path, encoder: Encoder) -> None:
     save_file({"weight": weight}, folder / PROJECTION)
     layout = encoder.layout
     described = {
-        "dimensions": len(weight),
+        "dimensions": encoder.dimensions,
         "query_length": layout.query_length,
         "doc_maxlen": layout.doc_maxlen,
     }

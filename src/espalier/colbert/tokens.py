@@ -66,7 +66,8 @@ class Layout:
     def word_pieces_per_query(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many tokens of each query are neither special nor masks; int64[queries]."""
         special = np.isin(ids, [self.cls, self.query, self.sep, self.mask])
-        return (~special).sum(axis=1)
+        count: NDArray[np.int64] = (~special).sum(axis=1)
+        return count
 
     def kept(self, ids: NDArray[np.int64], drop_punctuation: bool) -> NDArray[np.bool_]:
         """Which of a document's embeddings are indexed: all, or all but punctuation's."""

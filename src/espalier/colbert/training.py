@@ -42,8 +42,8 @@ def triples(
     pairs = judged[["query_id", "doc_id"]].assign(relevant=True)
     hard = run.merge(pairs, on=["query_id", "doc_id"], how="left")
     hard = hard[hard["relevant"].isna()].sort_values(["query_id", "rank"])
-    hard = hard.groupby("query_id")["doc_id"].agg(lambda docs: list(docs)[:negatives])
-    queries = sorted(set(positives.index) & set(hard.index))
+    negative = hard.groupby("query_id").head(negatives).groupby("query_id")["doc_id"].agg(list)
+    queries = sorted(set(positives.index) & set(negative.index))
     if not queries:
         raise EspalierError(
             "collections.training: no query has both a relevant document and a BM25 result that "
@@ -54,7 +54,7 @@ def triples(
     while len(chosen) < count:
         for i in rng.permutation(len(queries)):
             query = queries[i]
-            drawn = (str(rng.choice(docs[query])) for docs in (positives, hard))
+            drawn = (str(rng.choice(docs[query])) for docs in (positives, negative))
             chosen.append(Triple(query, *drawn))
     return chosen[:count]
 
@@ -104,7 +104,7 @@ def train(
         loss = cross_entropy(pair, torch.zeros_like(diagonal)) + cross_entropy(masked, diagonal)
 
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
         optimizer.step()
         schedule.step()

@@ -7,6 +7,7 @@ name is the shortest of its paths, as `numpy.take` for `numpy._core.fromnumeric.
 
 import ast
 import importlib.util
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,7 +43,11 @@ class Module:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree."""
-        return ast.parse(self.path.read_bytes())
+        with warnings.catch_warnings():
+            # Newer Pythons warn of escapes in other people's strings.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return ast.parse(self.path.read_bytes())
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:

@@ -1,0 +1,34 @@
+"""Fixtures that several rooms' tests share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+# Imported before any fixture runs: ir_datasets fixes the place of its own collections at import,
+# so that tests on real data find what the user has; ours are looked up at each call.
+import ir_datasets
+import pytest
+
+
+@pytest.fixture(scope="session")
+def collections_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of this session's own for the built-in collections."""
+    home = tmp_path_factory.mktemp("ir_datasets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IR_DATASETS_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(scope="session")
+def pydocs_mini(collections_home: Path) -> str:
+    """`espalier/pydocs-mini`, made and registered: the id that its views' ids begin with."""
+    from espalier.collections import access
+
+    access.load("espalier/pydocs-mini").docs_count()
+    return "espalier/pydocs-mini"
+
+
+@pytest.fixture(scope="session")
+def real_collection_home() -> Path:
+    """Where ir_datasets looks for its own collections in this session."""
+    return Path(os.fspath(ir_datasets.load("vaswani").docs_path(force=False))).parents[1]

@@ -1,6 +1,7 @@
 """Reading collections through ir_datasets, whatever the fields of their records are called."""
 
 import errno
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -10,6 +11,11 @@ import ir_datasets
 from espalier.collections.availability import obstacle
 from espalier.collections.pydocs import register
 from espalier.errors import EspalierError
+
+# Every reading of a collection would say which file it opens.
+logging.getLogger("ir_datasets").addFilter(
+    lambda record: not record.getMessage().startswith("Opening ")
+)
 
 TITLE_FIELDS = ("title", "headline")
 TEXT_FIELDS = ("text", "body", "abstract", "doc", "contents")

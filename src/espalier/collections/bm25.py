@@ -4,6 +4,7 @@ Robertson and Zaragoza (FnTIR 2009) in Lucene's variant (Kamphuis et al., ECIR 2
 bm25s (Lù, 2024): a term's part is ln(1 + (N − df + ½)/(df + ½)) · tf / (tf + k1·(1 − b + b·L/L̄)).
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,9 @@ import bm25s
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
+
+# bm25s sets itself to DEBUG when imported.
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 K1, B, DEPTH = 0.9, 0.4, 100
 

@@ -61,10 +61,16 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
         yield
 
 
+def members(folder: Path) -> list[Path]:
+    """All files below a folder, sorted, without the mark that Snakemake leaves in its outputs."""
+    found = (p for p in folder.rglob("*") if p.is_file() and p.name != ".snakemake_timestamp")
+    return sorted(found)
+
+
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
     if path.is_dir():
-        return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+        return sum(member.stat().st_size for member in members(path))
     return path.stat().st_size
 
 
@@ -72,7 +78,7 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file; of a folder, that of its sorted relative paths and their digests."""
     if path.is_dir():
         digest = hashlib.sha256()
-        for member in sorted(p for p in path.rglob("*") if p.is_file()):
+        for member in members(path):
             line = f"{member.relative_to(path).as_posix()} {sha256_of(member)}\n"
             digest.update(line.encode())
         return digest.hexdigest()

@@ -16,7 +16,9 @@ if workflow.is_main_process:
         sys.exit(1)
 
 PAPERS = config["papers"]
-VIEW_OF = {"best": "documents", "colbert": "passages", "sparse": "passages"}
+VIEWS = configuration.views_of(config)
+STEPS = range(2, config["best"]["iterations"] + 1)
+RANKERS = ["maxp", "theta0", "theta1", *(f"theta{step}" for step in STEPS)]
 
 
 pathvars:
@@ -62,3 +64,60 @@ def code(*modules):
 def commands(room):
     """The file with a room's verbs (named on its own: its imports reach the whole room)."""
     return os.path.join(workflow.basedir, "src", "espalier", room, "commands.py")
+
+
+def paper_view(wildcards):
+    """The snapshot whose test split a paper is evaluated on."""
+    return f"<results>/collection/{configuration.VIEWS[wildcards.paper][0]}"
+
+
+def paper_bm25(wildcards):
+    """BM25's runs on the same snapshot."""
+    return f"<results>/bm25/{configuration.VIEWS[wildcards.paper][0]}"
+
+
+def run_folders(paper):
+    """Folders with a paper's own runs."""
+    if paper == "best":
+        return expand("<results>/best/runs/{model}", model=RANKERS)
+    return [f"<results>/{paper}/runs"]
+
+
+def paper_runs(wildcards):
+    """Folders with the runs of the paper that a rule evaluates."""
+    return run_folders(wildcards.paper)
+
+
+def cost_tables():
+    """What each query cost, for the papers on efficiency that run."""
+    papers = [paper for paper in ("colbert", "sparse") if paper in PAPERS]
+    return expand("<results>/{paper}/{table}.parquet", paper=papers, table=["counts", "latency"])
+
+
+def selection_tables():
+    """What the papers that run have beside runs and costs."""
+    tables = []
+    if "best" in PAPERS:
+        tables += ["<results>/best/selection.parquet", "<results>/best/history.parquet"]
+    if "sparse" in PAPERS:
+        tables += ["<results>/sparse/weights.parquet"]
+    return tables
+
+
+def record_files():
+    """The record of every stage that results come from."""
+    names = expand("collections-{verb}-{view}", verb=["snapshot", "bm25"], view=VIEWS)
+    names += expand("evaluation-evaluate-{paper}", paper=PAPERS) + ["evaluation-claims"]
+    if "best" in PAPERS:
+        names += ["best-segment", "best-train-first", "best-train-joint"]
+        names += expand("best-{verb}-{step}", verb=["select", "train"], step=STEPS)
+        names += expand("best-rerank-{model}", model=RANKERS) + ["best-selection-quality"]
+    for paper, verbs in {
+        "colbert": ["train", "index", "sweep", "latency"],
+        "sparse": ["index", "encode-queries", "retrieve", "latency"],
+    }.items():
+        if paper in PAPERS:
+            shards = range(config[paper]["shards"])
+            names += [f"{paper}-{verb}" for verb in verbs]
+            names += [f"{paper}-encode-{shard}" for shard in shards]
+    return expand("<results>/records/{name}.json", name=names)

@@ -2,6 +2,7 @@ rule evaluate:
     """One paper's runs, judgments -> measures per query, means, comparisons with intervals."""
     input:
         view=paper_view,
+        bm25=paper_bm25,
         runs=paper_runs,
         code=code(
             "evaluation.comparisons",
@@ -28,7 +29,7 @@ rule evaluate:
     params:
         settings=paper_settings,
     shell:
-        "espalier evaluation evaluate --view {input.view} --runs {input.runs}"
+        "espalier evaluation evaluate --view {input.view} --runs {input.bm25}/test {input.runs}"
         " --per-query {output.per_query} --summary {output.summary}"
         " --comparisons {output.comparisons} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"

@@ -6,8 +6,9 @@ rule track:
         report="<results>/report",
         summaries=expand("<results>/evaluation/{paper}.summary.json", paper=PAPERS),
         costs=cost_tables(),
-        runs=run_folders(PAPERS),
-        records=record_files(),
+        runs=[folder for paper in PAPERS for folder in run_folders(paper)],
+        bm25=expand("<results>/bm25/{view}", view=VIEWS),
+        records=record_files() + ["<results>/records/report-render.json"],
         code=code("tracking.entries", "tracking.mlflow_view") + [commands("tracking")],
     output:
         tracked="<results>/tracked.json",
@@ -27,6 +28,6 @@ rule track:
     shell:
         "espalier tracking track --ledger {input.ledger}"
         " --artifacts {input.ledger} {input.text} {input.report}/index.html"
-        " --summaries {input.summaries} --costs {input.costs} --runs {input.runs}"
+        " --summaries {input.summaries} --costs {input.costs} --runs {input.runs} {input.bm25}"
         " --records {input.records} --tracked {output.tracked} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"

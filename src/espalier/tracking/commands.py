@@ -19,31 +19,32 @@ def track(job: Job) -> dict[str, Any]:
 
     import pandas as pd
 
+    from espalier.config import VIEWS
     from espalier.evaluation import runs
     from espalier.tracking import entries, mlflow_view
 
     stages = entries.stage_entries(job.paths("records"))
     latest = max(entry.started + entry.seconds for entry in stages)
-    collections = job.settings["collections"]
-    run_folders = [
-        f for root in job.paths("runs") for f in sorted({p.parent for p in root.rglob("*.run.gz")})
-    ]
     systems = []
     for path in job.paths("summaries"):
         paper = path.name.split(".")[0]
-        view = collections["documents" if paper == "best" else "passages"]
+        view = VIEWS[paper][0]
+        folders = [p for p in job.paths("runs") if paper in p.parts]
+        folders += [p / "test" for p in job.paths("runs") if p.parts[-2:] == ("bm25", view)]
         costs = [p for p in job.paths("costs") if p.parent.name == paper]
         tables = {p.name: pd.read_parquet(p) for p in costs}
         cost = entries.mean_costs(
             tables.get("counts.parquet", pd.DataFrame()),
             tables.get("latency.parquet", pd.DataFrame()),
         )
-        found: dict[str, Path] = {}
-        for folder in run_folders:
-            if paper in folder.parts or "bm25" in folder.parts:
-                found |= runs.in_folder(folder)
-        summary = json.loads(path.read_text())
-        systems += entries.system_entries(paper, summary, found, cost, latest, view["docs"])
+        systems += entries.system_entries(
+            paper,
+            json.loads(path.read_text()),
+            runs.in_folders(folders),
+            cost,
+            latest,
+            job.settings["collections"][view]["docs"],
+        )
     names = ", ".join(sorted({entry.tags["espalier.collection"] for entry in systems}))
     verdict, description = entries.verdict_entry(
         job.path("ledger"), job.paths("artifacts"), latest + 1, names

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from espalier.evaluation import runs
+from espalier.evaluation.findings import VERDICTS
 from espalier.tracking import records
 from espalier.tracking.mlflow_view import Entry, metric_name, settings_as_params
 
 SWEEP = re.compile(r"(?P<order>.+)-p(?P<p>\d+)$")
-VERDICTS = ("reproduced", "direction only", "not reproduced", "not tested at this scale")
 
 
 def stage_entries(paths: Iterable[Path]) -> list[Entry]:

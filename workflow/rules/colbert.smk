@@ -1,10 +1,172 @@
+# Late interaction: train the encoder, embed the passages, index them, prune the queries.
+
+
+def colbert_shard_settings(wildcards):
+    """The settings of one shard's encoding."""
+    chosen = json.loads(settings("colbert.shards"))
+    return json.dumps({**chosen, "shard": int(wildcards.shard)}, sort_keys=True)
+
+
 rule colbert_train:
-    """x."""
+    """View and its BM25 candidates -> late-interaction encoder."""
     input:
-        training="<results>/collection/training",
+        view="<results>/collection/training",
+        candidates="<results>/bm25/training",
+        code=code(
+            "colbert.training", "collections.view", "evaluation.runs", "models.locate"
+        )
+        + [commands("colbert")],
     output:
         model=directory("<results>/colbert/model"),
+        record="<results>/records/colbert-train.json",
     log:
         "<results>/logs/colbert-train.log",
+    benchmark:
+        "<results>/benchmarks/colbert-train.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=6000,
+        runtime=240,
+    params:
+        settings=settings("models.encoder", "colbert.encoder", "colbert.training"),
     shell:
-        "echo {input.training} {output.model} > {log}"
+        "espalier colbert train --view {input.view} --candidates {input.candidates}"
+        " --model {output.model}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_encode:
+    """Passages and encoder -> embeddings of one slice."""
+    input:
+        view="<results>/collection/passages",
+        model="<results>/colbert/model",
+        code=code("colbert.encoder", "colbert.store", "collections.view")
+        + [commands("colbert")],
+    output:
+        shard=directory("<results>/colbert/shards/{shard}"),
+        record="<results>/records/colbert-encode-{shard}.json",
+    log:
+        "<results>/logs/colbert-encode-{shard}.log",
+    benchmark:
+        "<results>/benchmarks/colbert-encode-{shard}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=6000,
+        runtime=480,
+    params:
+        settings=colbert_shard_settings,
+    shell:
+        "espalier colbert encode --view {input.view} --model {input.model} --shard {output.shard}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_index:
+    """Embeddings of all slices -> approximate index."""
+    input:
+        model="<results>/colbert/model",
+        shards=expand(
+            "<results>/colbert/shards/{shard}",
+            shard=range(config["colbert"]["shards"]),
+        ),
+        code=code("colbert.index", "colbert.store") + [commands("colbert")],
+    output:
+        index=directory("<results>/colbert/index"),
+        record="<results>/records/colbert-index.json",
+    log:
+        "<results>/logs/colbert-index.log",
+    benchmark:
+        "<results>/benchmarks/colbert-index.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    params:
+        settings=settings("colbert.index"),
+    shell:
+        "espalier colbert index --model {input.model} --shards {input.shards}"
+        " --index {output.index}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_sweep:
+    """Queries, encoder, embeddings, index -> a run for each order and p, documents scored."""
+    input:
+        view="<results>/collection/passages",
+        model="<results>/colbert/model",
+        shards=expand(
+            "<results>/colbert/shards/{shard}",
+            shard=range(config["colbert"]["shards"]),
+        ),
+        index="<results>/colbert/index",
+        code=code(
+            "colbert.sweep",
+            "colbert.pipeline",
+            "colbert.pruning",
+            "collections.view",
+            "evaluation.runs",
+        )
+        + [commands("colbert")],
+    output:
+        runs=directory("<results>/colbert/runs"),
+        counts="<results>/colbert/counts.parquet",
+        record="<results>/records/colbert-sweep.json",
+    log:
+        "<results>/logs/colbert-sweep.log",
+    benchmark:
+        "<results>/benchmarks/colbert-sweep.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    params:
+        settings=settings("colbert.retrieval"),
+    shell:
+        "espalier colbert sweep --view {input.view} --model {input.model} --shards {input.shards}"
+        " --index {input.index} --runs {output.runs} --counts {output.counts}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_latency:
+    """Queries, encoder, embeddings, index -> time of each query, systems interleaved."""
+    input:
+        view="<results>/collection/passages",
+        model="<results>/colbert/model",
+        shards=expand(
+            "<results>/colbert/shards/{shard}",
+            shard=range(config["colbert"]["shards"]),
+        ),
+        index="<results>/colbert/index",
+        code=code("colbert.latency", "colbert.pruning", "collections.view")
+        + [commands("colbert")],
+    output:
+        latency="<results>/colbert/latency.parquet",
+        record="<results>/records/colbert-latency.json",
+    log:
+        "<results>/logs/colbert-latency.log",
+    benchmark:
+        "<results>/benchmarks/colbert-latency.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=8000,
+        runtime=120,
+    params:
+        settings=settings("colbert.retrieval", "colbert.latency"),
+    shell:
+        "espalier colbert latency --view {input.view} --model {input.model} --shards {input.shards}"
+        " --index {input.index} --latency {output.latency}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads 1"

@@ -21,64 +21,80 @@ def train(job: Job) -> dict[str, Any]:
     from espalier.models.locate import locate
 
     devices.seeded(job.seed, job.threads)
-    settings = dict(job.settings["colbert"]["training"])
+    settings = job.settings["colbert"]
+    fit = dict(settings["training"])
+    count, negatives = fit.pop("triples"), fit.pop("negatives")
     view = View(job.path("view"))
-    qrels = view.qrels(TRAIN_SPLIT)
-    run = runs.read(job.path("candidates") / TRAIN_SPLIT / f"bm25{runs.SUFFIX}")
-    model = encoder.new(
-        locate(job.settings["models"]["encoder"]), **job.settings["colbert"]["encoder"]
-    )
+    model = encoder.new(locate(job.settings["models"]["encoder"]), **settings["encoder"])
     data = training.triples(
-        qrels,
-        run,
-        count=settings.pop("triples"),
-        negatives=settings.pop("negatives"),
+        view.qrels(TRAIN_SPLIT),
+        runs.read(job.path("candidates") / TRAIN_SPLIT / f"bm25{runs.SUFFIX}"),
+        count=count,
+        negatives=negatives,
         seed=job.seed,
     )
     wanted = {doc_id for triple in data for doc_id in (triple.positive, triple.negative)}
-    docs = {doc.doc_id: text_of(doc) for doc in view.docs() if doc.doc_id in wanted}
-    metrics = training.train(model, data, view.queries(TRAIN_SPLIT), docs, qrels, **settings)
+    metrics = training.train(
+        model,
+        data,
+        view.queries(TRAIN_SPLIT),
+        {doc.doc_id: text_of(doc) for doc in view.docs() if doc.doc_id in wanted},
+        view.qrels(TRAIN_SPLIT),
+        **fit,
+    )
     encoder.save(job.out("model"), model)
-    return metrics
+    return {"triples": len(data), **metrics}
 
 
 @room.stage(inputs=("view", "model"), outputs=("shard",))
 def encode(job: Job) -> dict[str, Any]:
     """Embed one slice of the collection."""
+    from espalier import files
     from espalier.colbert import encoder, store
     from espalier.collections.view import View
     from espalier.models import devices
 
     devices.seeded(job.seed, job.threads)
-    settings = job.settings["colbert"]
     view = View(job.path("view"))
-    number, of = job.settings["shard"], settings["shards"]["count"]
+    number, of = job.settings["shard"], job.settings["colbert"]["shards"]
     start, stop = (view.docs_count * i // of for i in (number, number + 1))
     model = encoder.load(job.path("model"))
     docs = list(view.docs(start, stop))
     tokens = model.layout.docs([text_of(doc) for doc in docs])
-    drop = settings["shards"]["drop_punctuation"]
-    kept = [ids[model.layout.kept(ids, drop)] for ids in tokens]
-    embeddings = model.encode_docs(tokens, drop_punctuation=drop)
-    store.write(job.out("shard"), [doc.doc_id for doc in docs], kept, embeddings, model.dimensions)
-    return {"documents": len(docs), "embeddings": sum(map(len, kept))}
+    described = store.write(
+        job.out("shard"),
+        [doc.doc_id for doc in docs],
+        [ids[model.layout.kept(ids)] for ids in tokens],
+        model.encode_docs(tokens),
+        model.dimensions,
+        files.sha256_of(job.path("model")),
+    )
+    return {
+        "documents": described["documents"],
+        "documents_empty": sum(len(ids) == 0 for ids in tokens),
+        "embeddings": described["embeddings"],
+    }
 
 
-@room.stage(inputs=("shards+",), outputs=("index",))
+@room.stage(inputs=("model", "shards+"), outputs=("index",))
 def index(job: Job) -> dict[str, Any]:
     """Build the approximate index of all shards' embeddings."""
-    from espalier.colbert import index as ann
-    from espalier.colbert.store import Store
+    from transformers import AutoConfig
 
-    settings = job.settings["colbert"]["index"]
-    store = Store(job.paths("shards"))
-    built = ann.build(store, **settings, seed=job.seed, threads=job.threads)
-    ann.write(job.out("index"), built)
+    from espalier.colbert import index as ann
+    from espalier.colbert import store
+
+    shards = store.open_store(job.paths("shards")).shards
+    built, plan = ann.build(shards, **job.settings["colbert"]["index"], seed=job.seed)
+    vocabulary = AutoConfig.from_pretrained(job.path("model")).vocab_size
+    ann.write(job.out("index"), built, store.frequency(shards, vocabulary), shards[0].encoder)
+    documents = sum(len(shard.doc_ids) for shard in shards)
     return {
-        "documents": len(store.doc_ids),
-        "embeddings": store.embeddings_count,
-        "embeddings_per_document": store.embeddings_count / max(1, len(store.doc_ids)),
-        "partitions": getattr(built, "nlist", 0),
+        "documents": documents,
+        "embeddings": built.ntotal,
+        "embeddings_per_document": built.ntotal / max(documents, 1),
+        "partitions": plan.partitions,
+        "training_points": plan.sample,
     }
 
 
@@ -87,31 +103,29 @@ def sweep(job: Job) -> dict[str, Any]:
     """Retrieve with the first p query embeddings of each order, for every p."""
     import pandas as pd
 
+    from espalier.colbert import pruning
     from espalier.colbert import sweep as pruned
     from espalier.evaluation import runs
 
     settings = job.settings["colbert"]["retrieval"]
-    queries, model, engine, order = opened(job)
-    token_ids = model.layout.queries(list(queries.values()))
+    queries, pipeline = opened(job)
+    layout = pipeline.encoder.layout
+    ids = layout.queries(list(queries.values()))
     results = pruned.sweep(
-        engine,
-        model.encode(token_ids),
-        {name: [order(name, ids) for ids in token_ids] for name in settings["orders"]},
-        settings["depth"],
+        pipeline.index,
+        pipeline.store,
+        pipeline.encoder.encode(ids),
+        {name: pipeline.orders[name](ids) for name in settings["orders"]},
+        k_prime=settings["k_prime"],
+        depth=settings["depth"],
     )
     counts = []
     for system, result in results.items():
-        found = [len(docs) for docs in result.docs]
-        run = pd.DataFrame(
-            {
-                "query_id": [q for q, n in zip(queries, found, strict=True) for _ in range(n)],
-                "doc_id": [d for docs in result.docs for d in engine.store.doc_ids[docs]],
-                "score": [s for scores in result.scores for s in scores],
-            }
-        )
-        name, p = pruned.parsed(system)
-        method = {"name": "ColBERT", "order": name, "p": p, **settings}
+        order, p = pruned.parsed(system)
+        searched = {key: settings[key] for key in ("k_prime", "nprobe", "depth")}
+        method = {"name": "ColBERT", "order": order, "p": p, **searched}
         metadata = {"method": {"automatic": True, "retrieval": [method]}}
+        run = pruned.run(result, list(queries), pipeline.store.doc_ids)
         runs.write(job.out("runs") / f"{system}{runs.SUFFIX}", run, metadata)
         columns = {"query_id": list(queries), "documents_retrieved": result.documents_retrieved}
         counts.append(pd.DataFrame({"system": system, **columns}))
@@ -120,51 +134,49 @@ def sweep(job: Job) -> dict[str, Any]:
     means = table.groupby("system")["documents_retrieved"].mean()
     return {
         "queries": len(queries),
-        "masks_per_query": float((token_ids == model.layout.mask).sum(axis=1).mean()),
-        "word_pieces_per_query": float(model.layout.word_pieces_per_query(token_ids).mean()),
+        **pruning.kinds(ids, layout),
         **{f"documents_retrieved {system}": float(mean) for system, mean in means.items()},
     }
 
 
 @room.stage(inputs=("view", "model", "shards+", "index"), outputs=("latency",))
 def latency(job: Job) -> dict[str, Any]:
-    """Time the pipeline of some systems, query by query, interleaved."""
+    """Time the pipeline under some systems, query by query, interleaved."""
     from itertools import islice
 
     from espalier.colbert import latency as timing
 
-    settings = job.settings["colbert"]
-    queries, model, engine, order = opened(job)
-    some = dict(islice(queries.items(), settings["latency"]["queries"]))
-    table = timing.measure(
-        model, engine, order, some, settings["latency"]["systems"], settings["retrieval"]["depth"]
-    )
-    table.to_parquet(job.out("latency"), index=False)
+    settings = job.settings["colbert"]["latency"]
+    queries, pipeline = opened(job)
+    some = dict(islice(queries.items(), settings["queries"]))
+    timing.measure(pipeline, some, settings["systems"]).to_parquet(job.out("latency"), index=False)
     return {"queries": len(some)}
 
 
-def opened(job: Job) -> tuple[Mapping[str, str], Any, Any, Any]:
-    """Queries, encoder, engine and the function of orders, as both kinds of retrieval need them."""
-    from functools import partial
-
-    from espalier.colbert import encoder, pruning
+def opened(job: Job) -> tuple[Mapping[str, str], Any]:
+    """The test queries and the pipeline, as both kinds of retrieval need them."""
+    from espalier.colbert import encoder, pruning, store
     from espalier.colbert import index as ann
-    from espalier.colbert.retrieval import Engine
-    from espalier.colbert.store import Store
+    from espalier.colbert.pipeline import Pipeline
+    from espalier.colbert.retrieval import Dedupe
     from espalier.collections.view import View
     from espalier.models import devices
 
     devices.seeded(job.seed, job.threads)
     settings = job.settings["colbert"]["retrieval"]
     model = encoder.load(job.path("model"))
-    store = Store(job.paths("shards"))
-    searched = ann.read(job.path("index"), nprobe=settings["nprobe"], threads=job.threads)
-    frequency = pruning.collection_frequency(
-        (shard.token_ids for shard in store.shards), len(model.layout.tokenizer)
+    embeddings = store.open_store(job.paths("shards"))
+    found, frequency = ann.read(job.path("index"), embeddings, settings["nprobe"])
+    pipeline = Pipeline(
+        model,
+        found,
+        embeddings,
+        pruning.orders(model.layout, frequency),
+        Dedupe(embeddings),
+        settings["k_prime"],
+        settings["depth"],
     )
-    order = partial(pruning.order, frequency=frequency, layout=model.layout)
-    queries = View(job.path("view")).queries(SPLIT)
-    return queries, model, Engine(searched, store, settings["k_prime"]), order
+    return View(job.path("view")).queries(SPLIT), pipeline
 
 
 def text_of(doc: Any) -> str:

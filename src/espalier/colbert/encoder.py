@@ -19,6 +19,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from espalier.colbert.tokens import Layout, batches_by_length
+from espalier.errors import EspalierError
 from espalier.models.devices import device
 
 BATCH_TOKENS = 1024
@@ -67,55 +68,58 @@ class Encoder(torch.nn.Module):
 
     @torch.inference_mode()
     def encode_docs(
-        self, docs: Sequence[NDArray[np.int64]], *, drop_punctuation: bool
+        self, docs: Sequence[NDArray[np.int64]]
     ) -> Iterator[tuple[int, NDArray[np.float16]]]:
-        """Each document's index and its embeddings float16[kept tokens, dimensions].
+        """The index of each document that has tokens, and float16[kept tokens, dimensions].
 
         Documents come by length, not in the order given: sorting spares most of the padding.
         """
-        with tqdm(total=len(docs), desc="encode", unit="doc", mininterval=2) as bar:
-            for batch in batches_by_length([len(ids) for ids in docs], BATCH_TOKENS):
-                embeddings = self.of_docs([docs[i] for i in batch]).half().cpu().numpy()
-                for i, row in zip(batch, embeddings, strict=True):
-                    yield i, row[: len(docs[i])][self.layout.kept(docs[i], drop_punctuation)]
+        some = [i for i, ids in enumerate(docs) if len(ids)]
+        with tqdm(total=len(some), desc="encode", unit="doc", mininterval=2) as bar:
+            for batch in batches_by_length([len(docs[i]) for i in some], BATCH_TOKENS):
+                numbers = [some[i] for i in batch]
+                embeddings = self.of_docs([docs[i] for i in numbers]).half().cpu().numpy()
+                for i, row in zip(numbers, embeddings, strict=True):
+                    yield i, row[: len(docs[i])][self.layout.kept(docs[i])]
                 bar.update(len(batch))
 
 
-def new(
-    folder: Path, *, layers: int, dimensions: int, query_length: int, doc_maxlen: int
-) -> Encoder:
+def new(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder:
     """An untrained encoder: the first `layers` layers of the BERT model in `folder`.
 
     The projection starts orthogonal, so that it keeps what angles it can; torch's seed decides.
+    `layout` holds the arguments of `Layout`.
     """
     config = AutoConfig.from_pretrained(folder)
+    if config.model_type != "bert":
+        raise EspalierError(f"models.encoder: {folder} is a {config.model_type}; name a BERT model")
     config.num_hidden_layers = min(layers, config.num_hidden_layers)
     trunk = BertModel.from_pretrained(
         folder, config=config, add_pooling_layer=False, use_safetensors=True
     )
-    layout = Layout(AutoTokenizer.from_pretrained(folder), query_length, doc_maxlen)
-    return Encoder(trunk, dimensions, layout).to(device()).eval()
+    tokens = Layout(AutoTokenizer.from_pretrained(folder), **layout)
+    return Encoder(trunk, dimensions, tokens).to(device()).eval()
 
 
 def save(folder: Path, encoder: Encoder) -> None:
     """Write trunk and tokenizer as transformers does, the projection and the layout beside."""
     encoder.trunk.save_pretrained(folder)
-    encoder.layout.tokenizer.save_pretrained(folder)
+    layout = encoder.layout
+    layout.tokenizer.save_pretrained(folder)
     weight = encoder.projection.weight.detach().cpu().contiguous()
     save_file({"weight": weight}, folder / PROJECTION)
-    layout = encoder.layout
     described = {
+        "layers": encoder.trunk.config.num_hidden_layers,
         "dimensions": encoder.dimensions,
         "query_length": layout.query_length,
         "doc_maxlen": layout.doc_maxlen,
+        "drop_punctuation": layout.drop_punctuation,
     }
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
 
 
 def load(folder: Path) -> Encoder:
     """The encoder that `save` wrote, on the device, for inference."""
-    described = json.loads((folder / DESCRIPTION).read_text())
-    layers = AutoConfig.from_pretrained(folder).num_hidden_layers
-    encoder = new(folder, layers=layers, **described)
+    encoder = new(folder, **json.loads((folder / DESCRIPTION).read_text()))
     encoder.projection.load_state_dict(load_file(folder / PROJECTION))
-    return encoder.to(device()).eval()
+    return encoder

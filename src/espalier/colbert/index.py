@@ -1,87 +1,135 @@
-"""The approximate index of document embeddings: FAISS IVFPQ over a flat L2 quantizer.
+"""The approximate nearest-neighbour index: FAISS IVFPQ over all document embeddings.
 
-As ColBERT's first version builds it: 2^ceil(log2(8 sqrt(n))) partitions, trained on a sample of
-5% of the embeddings. Collections too small for that many partitions get fewer, and those too
-small to train a product quantizer get an exact index.
+As in ColBERT: squared Euclidean distance on unit vectors, a flat quantizer over the partitions,
+16 sub-quantizers of 8 bits. The number of partitions is ColBERT's default,
+2^ceil(log2(8 sqrt(embeddings))), and k-means sees a random 5% of the embeddings. A small
+collection cannot feed that many centroids. FAISS asks for 39 points each, so:
+
+- the sample is at least what the 256 centroids of a sub-quantizer need;
+- partitions are halved until the sample feeds them;
+- with fewer embeddings than the sub-quantizers need, the index is flat: exact search.
 """
 
+import json
 import logging
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-from espalier.colbert.store import Store
+from espalier.colbert.store import Shard, Store
+from espalier.errors import EspalierError
 
 log = logging.getLogger("espalier")
 
 POINTS_PER_CENTROID = 39
-"""Fewest training points for each centroid; below, FAISS warns that clusters are poor."""
+"""What FAISS asks for without a warning."""
 
-ADD_ROWS = 65_536
-
-
-def partitions(embeddings: int, training_points: int) -> int:
-    """Number of inverted lists: ColBERT's rule, capped by the training points there are."""
-    rule = 1 << math.ceil(math.log2(8 * math.sqrt(embeddings)))
-    cap = max(1, training_points // POINTS_PER_CENTROID)
-    return min(rule, 1 << (cap.bit_length() - 1))
+BLOCK = 1 << 17
+"""Embeddings widened and added at once."""
 
 
-def training_points(embeddings: int, share: float, bits: int) -> int:
-    """Size of the training sample: a share, but never fewer than the product quantizer needs."""
-    return min(embeddings, max(round(share * embeddings), POINTS_PER_CENTROID * 2**bits))
+@dataclass(frozen=True)
+class Plan:
+    """What is built for a number of embeddings."""
+
+    partitions: int
+    """0 for a flat index."""
+    sample: int
+    """Embeddings that k-means sees."""
+
+
+def plan(embeddings: int, share: float, bits: int) -> Plan:
+    """Partitions and sample for a collection, by the rule above; `share` of it is sampled."""
+    needed = POINTS_PER_CENTROID * 2**bits
+    if embeddings < needed:
+        return Plan(partitions=0, sample=0)
+    sample = min(embeddings, max(math.ceil(share * embeddings), needed))
+    wanted = 2 ** math.ceil(math.log2(8 * math.sqrt(embeddings)))
+    fed = 2 ** math.floor(math.log2(sample / POINTS_PER_CENTROID))
+    return Plan(min(wanted, fed), sample)
 
 
 def build(
-    store: Store, *, subquantizers: int, bits: int, sample: float, seed: int, threads: int
-) -> Any:
-    """Train on a seeded sample and add all embeddings, numbered as in the store.
-
-    Flat (exact) when the store has fewer embeddings than the product quantizer needs to train.
-    """
-    faiss.omp_set_num_threads(threads)
+    shards: Sequence[Shard], *, sample: float, subquantizers: int, bits: int, seed: int
+) -> tuple[Any, Plan]:
+    """The FAISS index of all shards' embeddings, numbered through, and how it was planned."""
+    count = sum(len(shard.embeddings) for shard in shards)
+    dimensions = shards[0].embeddings.shape[1]
+    planned = plan(count, sample, bits)
     index: Any
-    dimensions, count = store.dimensions, store.embeddings_count
-    needed = POINTS_PER_CENTROID * 2**bits
-    if count < needed:
-        log.info("index: %d embeddings, fewer than %d: exact search", count, needed)
-        index = faiss.IndexFlatL2(dimensions)
-    else:
-        points = training_points(count, sample, bits)
-        nlist = partitions(count, points)
-        log.info("index: %d embeddings, %d training points, %d partitions", count, points, nlist)
-        index = faiss.IndexIVFPQ(
-            faiss.IndexFlatL2(dimensions), dimensions, nlist, subquantizers, bits
-        )
+    if planned.partitions:
+        log.info("%d embeddings: %s", count, planned)
+        quantizer = faiss.IndexFlatL2(dimensions)
+        index = faiss.IndexIVFPQ(quantizer, dimensions, planned.partitions, subquantizers, bits)
         index.cp.seed = index.pq.cp.seed = seed % 2**31
-        chosen = np.random.default_rng(seed).choice(count, points, replace=False)
-        index.train(store.rows(np.sort(chosen).astype(np.int64)))
-    for start in range(0, count, ADD_ROWS):
-        rows = np.arange(start, min(start + ADD_ROWS, count), dtype=np.int64)
-        index.add(store.rows(rows))
-    return index
+        index.train(sampled(shards, planned.sample, seed))
+    else:
+        log.info("%d embeddings are too few for product quantization: flat index", count)
+        index = faiss.IndexFlatL2(dimensions)
+    with tqdm(total=count, desc="index", unit="embedding", mininterval=2) as bar:
+        for block in blocks(shards):
+            index.add(block)
+            bar.update(len(block))
+    return index, planned
 
 
-def write(path: Path, index: Any) -> None:
-    """Write a FAISS index."""
-    faiss.write_index(index, str(path))
+def sampled(shards: Sequence[Shard], size: int, seed: int) -> NDArray[np.float32]:
+    """A seeded sample float32[size, dimensions] without replacement, in the store's order."""
+    bounds = np.cumsum([0] + [len(shard.embeddings) for shard in shards])
+    rows = np.random.default_rng(seed).choice(bounds[-1], size, replace=False, shuffle=False)
+    rows.sort()
+    parts = np.split(rows, np.searchsorted(rows, bounds[1:-1]))
+    return np.concatenate(
+        [s.embeddings[r - a] for s, r, a in zip(shards, parts, bounds[:-1], strict=True)]
+    ).astype(np.float32)
 
 
-def read(path: Path, *, nprobe: int, threads: int) -> Any:
-    """Read a FAISS index; `nprobe` partitions are searched where it has any."""
-    faiss.omp_set_num_threads(threads)
-    index: Any = faiss.read_index(str(path))
-    if hasattr(index, "nprobe"):
-        index.nprobe = min(nprobe, index.nlist)
-    return index
+def blocks(shards: Sequence[Shard]) -> Iterator[NDArray[np.float32]]:
+    """All embeddings in order, widened, a block at a time."""
+    for shard in shards:
+        for start in range(0, len(shard.embeddings), BLOCK):
+            yield shard.embeddings[start : start + BLOCK].astype(np.float32)
 
 
-def search(index: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Numbers of the k nearest embeddings of each row, int64[n, k]; -1 where there are fewer."""
-    _, found = index.search(np.ascontiguousarray(queries), k)
-    ids: NDArray[np.int64] = found
-    return ids
+def write(folder: Path, index: Any, frequency: NDArray[np.int64], encoder: str) -> None:
+    """Write the index, the collection frequency of each vocabulary id, and what they belong to."""
+    folder.mkdir(parents=True)
+    faiss.write_index(index, str(folder / "index.faiss"))
+    np.save(folder / "frequency.npy", frequency)
+    described = {"encoder": encoder, "embeddings": index.ntotal, "dimensions": index.d}
+    (folder / "index.json").write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
+
+
+def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64]]:
+    """The index, set to `nprobe` partitions, and the frequencies; of this very store.
+
+    EspalierError when the index cannot be read or was built from other embeddings.
+    """
+    try:
+        described = json.loads((folder / "index.json").read_text())
+        index = faiss.read_index(str(folder / "index.faiss"))
+        frequency: NDArray[np.int64] = np.load(folder / "frequency.npy")
+    except (OSError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise EspalierError(f"{folder}: not an index ({why}); delete it and run again") from error
+    stored = {
+        "encoder": store.encoder,
+        "embeddings": len(store.document_of),
+        "dimensions": store.dimensions,
+    }
+    for name, value in stored.items():
+        if described.get(name) != value:
+            raise EspalierError(
+                f"{folder}: built from other embeddings than the shards' ({name} differs); "
+                "delete it and run again"
+            )
+    if isinstance(index, faiss.IndexIVF):
+        index.nprobe = nprobe
+    return index, frequency

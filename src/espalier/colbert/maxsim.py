@@ -1,6 +1,8 @@
-"""Exact late interaction: the sum over query embeddings of the best match in a document.
+"""Exact MaxSim over documents of any length, straight from the store.
 
-Khattab and Zaharia, SIGIR 2020, equation (3); on documents of unequal length, without padding.
+Tonellotto and Macdonald (CIKM 2021), equation 1: s(q, d) = sum_i max_j phi_i . psi_j. Documents
+are taken in chunks of a few thousand tokens, which stay in the cache: gather the half-precision
+rows, widen them, multiply them with the whole query at once, reduce each document's rows.
 """
 
 import numpy as np
@@ -8,67 +10,78 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
-CHUNK_TOKENS = 3072
-"""Embeddings gathered, widened and multiplied at a time: they stay in a core's cache."""
+CHUNK_TOKENS = 4096
 
 
 def maxsim(
     query: NDArray[np.float32],
     embeddings: NDArray[np.float16],
     offsets: NDArray[np.int64],
-    docs: NDArray[np.int64],
+    documents: NDArray[np.int64],
 ) -> NDArray[np.float32]:
-    """Scores float32[docs] of the documents named, against all query embeddings.
+    """Scores float32[n] of `documents` int64[n]: sums of maxima, in single precision.
 
-    `query` is float32[m, dimensions], `embeddings` float16[n, dimensions]; document i owns rows
-    offsets[i] to offsets[i + 1]. A document without embeddings scores -inf.
+    `query` float32[q, d]; `embeddings` float16[tokens, d], memory-mapped or not; document i has
+    the rows offsets[i] to offsets[i + 1]. A document without embeddings scores -inf.
     """
-    scores = np.empty(len(docs), dtype=np.float32)
-    if len(embeddings) == 0:
-        scores.fill(-np.inf)
-        return scores
-    table, columns = torch.from_numpy(embeddings), torch.from_numpy(query).T
-    lengths = offsets[docs + 1] - offsets[docs]
-    ends = np.cumsum(lengths)
-    start = 0
-    while start < len(docs):
-        done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + CHUNK_TOKENS, side="right")))
-        rows = token_rows(offsets, docs[start:stop], int(ends[stop - 1] - done))
-        gathered = table.index_select(0, torch.from_numpy(rows)).float()
-        segment_sums(torch.mm(gathered, columns).numpy(), lengths[start:stop], scores[start:stop])
-        start = stop
+    scores = np.empty(len(documents), dtype=np.float32)
+    starts = offsets[documents]
+    ends = offsets[documents + 1]
+    bounds = chunks(ends - starts, CHUNK_TOKENS)
+    room = int(max((np.sum((ends - starts)[a:b]) for a, b in bounds), default=0))
+    narrow = np.empty((room, embeddings.shape[1]), dtype=np.float16)
+    wide = torch.empty(narrow.shape, dtype=torch.float32)
+    similarity = torch.empty((room, len(query)), dtype=torch.float32)
+    transposed = torch.from_numpy(np.ascontiguousarray(query)).T
+    for a, b in bounds:
+        rows = rows_of(starts[a:b], ends[a:b])
+        n = len(rows)
+        # The rows are in range by construction; mode "clip" spares the buffer of mode "raise".
+        np.take(embeddings, rows, axis=0, out=narrow[:n], mode="clip")
+        wide[:n].copy_(torch.from_numpy(narrow[:n]))
+        torch.mm(wide[:n], transposed, out=similarity[:n])
+        sum_of_maxima(similarity[:n].numpy(), ends[a:b] - starts[a:b], scores[a:b])
     return scores
 
 
+def chunks(lengths: NDArray[np.int64], tokens: int) -> list[tuple[int, int]]:
+    """Cut documents into runs [a, b) of at most `tokens` tokens; a longer one stands alone."""
+    bounds = []
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    a = 0
+    while a < len(lengths):
+        b = max(int(np.searchsorted(total, total[a] + tokens, side="right")) - 1, a + 1)
+        bounds.append((a, b))
+        a = b
+    return bounds
+
+
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def token_rows(
-    offsets: NDArray[np.int64], docs: NDArray[np.int64], count: int
-) -> NDArray[np.int64]:
-    """The rows of all embeddings of `docs`, int64[count]."""
-    rows = np.empty(count, dtype=np.int64)
-    at = 0
-    for doc in docs:
-        for row in range(offsets[doc], offsets[doc + 1]):
-            rows[at] = row
-            at += 1
+def rows_of(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row numbers int64 of consecutive documents, each from its start to its end."""
+    rows = np.empty((ends - starts).sum(), dtype=np.int64)
+    place = 0
+    for i in range(len(starts)):
+        for row in range(starts[i], ends[i]):
+            rows[place] = row
+            place += 1
     return rows
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def segment_sums(
+def sum_of_maxima(
     similarity: NDArray[np.float32], lengths: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> None:
-    """Column maxima of consecutive segments of float32[tokens, m], summed into `scores`."""
+    """Reduce similarity float32[tokens, q], `lengths` rows per document, into scores[n]."""
     best = np.empty(similarity.shape[1], dtype=np.float32)
-    at = 0
-    for i, length in enumerate(lengths):
+    row = 0
+    for i in range(len(lengths)):
         best[:] = -np.inf
-        for row in range(at, at + length):
-            for column in range(len(best)):
-                best[column] = max(best[column], similarity[row, column])
-        at += length
+        for _ in range(lengths[i]):
+            for j in range(len(best)):
+                best[j] = max(best[j], similarity[row, j])
+            row += 1
         total = np.float32(0.0)
-        for value in best:
-            total += value
+        for j in range(len(best)):
+            total += best[j]
         scores[i] = total

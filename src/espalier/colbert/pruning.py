@@ -1,53 +1,58 @@
-"""Which query embeddings take part in the nearest-neighbour stage, and in which order.
+"""Orders of query embeddings: which of them the nearest-neighbour stage uses first.
 
-Tonellotto and Macdonald, "Query Embedding Pruning for Dense Retrieval" (CIKM 2021), sections 2
-and 3: the first p embeddings of an order are used, equation (4).
+Tonellotto and Macdonald (CIKM 2021), section 3. An order is a permutation of the query's
+positions; pruning to p keeps its first p. Special tokens stand in no document's text, so the
+frequency order puts them last: [CLS], [Q], [SEP], then the masks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from espalier.colbert.tokens import Layout
 
+UNSEEN = np.iinfo(np.int64).max
+"""Rank of a word piece that no document has: it can match nothing exactly."""
 
-def collection_frequency(
-    shards: Iterable[NDArray[np.integer]], vocabulary: int
+
+def first(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions as they stand, for token ids int64[queries, length]; same shape."""
+    return np.broadcast_to(np.arange(ids.shape[1], dtype=np.int64), ids.shape)
+
+
+def by_frequency(
+    ids: NDArray[np.int64], layout: Layout, frequency: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """How often each token occurs among the indexed embeddings: int64[vocabulary].
+    """Word pieces by ascending `frequency` int64[vocabulary], ties by position; specials last.
 
-    `shards` gives the token ids of the embeddings, after cutting and dropping.
+    With the frequency in the collection this is ICF, with that in documents IDF.
     """
-    frequency = np.zeros(vocabulary, dtype=np.int64)
-    for token_ids in shards:
-        frequency += np.bincount(token_ids, minlength=vocabulary)
-    return frequency
+    kind = np.zeros_like(ids)
+    for rank, special in enumerate((layout.cls, layout.query, layout.sep, layout.mask), start=1):
+        kind[ids == special] = rank
+    count = frequency[ids]
+    count[count == 0] = UNSEEN
+    count[kind > 0] = 0
+    return np.lexsort((first(ids), count, kind), axis=1)
 
 
-def first(token_ids: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The order in which the query stands: positions int64[query_length]."""
-    return np.arange(len(token_ids), dtype=np.int64)
+def orders(
+    layout: Layout, collection_frequency: NDArray[np.int64]
+) -> dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]]:
+    """Every order by its name in the config."""
+    return {
+        "first": first,
+        "icf": lambda ids: by_frequency(ids, layout, collection_frequency),
+    }
 
 
-def icf(
-    token_ids: NDArray[np.integer], frequency: NDArray[np.int64], layout: Layout
-) -> NDArray[np.int64]:
-    """Word pieces by ascending collection frequency, then [CLS], [Q], [SEP], then masks.
-
-    Positions int64[query_length]; ties by position. A word piece that the collection lacks
-    comes after those it has: it cannot match a token exactly.
-    """
-    seen = frequency[token_ids]
-    group = np.where(seen > 0, 0, 1)
-    for number, special in enumerate((layout.cls, layout.query, layout.sep, layout.mask), start=2):
-        group[token_ids == special] = number
-    rarity = np.where(group == 0, seen, 0)
-    return np.lexsort((np.arange(len(token_ids)), rarity, group)).astype(np.int64)
-
-
-def order(
-    name: str, token_ids: NDArray[np.integer], frequency: NDArray[np.int64], layout: Layout
-) -> NDArray[np.int64]:
-    """The order named in the config: `first` or `icf`."""
-    return first(token_ids) if name == "first" else icf(token_ids, frequency, layout)
+def kinds(ids: NDArray[np.int64], layout: Layout) -> dict[str, float]:
+    """Mean word pieces (by the paper's count: all but masks) and masks of queries."""
+    masks = (ids == layout.mask).sum(axis=1)
+    special = np.isin(ids, [layout.cls, layout.query, layout.sep]).sum(axis=1)
+    return {
+        "masks_per_query": float(masks.mean()),
+        "tokens_without_masks_per_query": float((ids.shape[1] - masks).mean()),
+        "word_pieces_per_query": float((ids.shape[1] - masks - special).mean()),
+    }

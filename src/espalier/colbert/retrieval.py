@@ -1,93 +1,97 @@
-"""Retrieval: nearest embeddings, their documents, exact scores of these.
+"""Retrieval with some of a query's embeddings, ranking with all of them.
 
-Tonellotto and Macdonald (CIKM 2021): Psi(phi_i, k') of each chosen query embedding, the documents
-D_i(k') that own them (equation 2), their union (3, or 4 after pruning), MaxSim with all query
-embeddings over that union.
+Tonellotto and Macdonald (CIKM 2021), section 2: each chosen embedding finds its k' nearest
+document embeddings (equation 2), their documents are united (equations 3 and 4) and scored
+exactly (equation 1).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from espalier.colbert.index import search
 from espalier.colbert.maxsim import maxsim
 from espalier.colbert.store import Store
 
 
-class Engine:
-    """An index and its embeddings, and how many neighbours (embeddings) each search takes."""
+class Found(NamedTuple):
+    """Documents that a query's embeddings retrieve."""
 
-    def __init__(self, index: Any, store: Store, k_prime: int) -> None:
-        self.index = index
-        self.store = store
-        self.k_prime = k_prime
-        self.stamps = np.zeros(len(store.doc_ids), dtype=np.uint8)
-
-    def neighbours(self, query: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Embeddings nearest to each row of float32[p, dimensions]: int64[p, k'], -1 for none."""
-        return search(self.index, query, self.k_prime)
-
-    def docs_of(self, neighbours: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Documents that own the neighbours, each once, and the first row that found each."""
-        return union(neighbours, self.store.doc_of_embedding, self.stamps)  # type: ignore[no-any-return]
-
-    def score(self, query: NDArray[np.float32], docs: NDArray[np.int64]) -> NDArray[np.float32]:
-        """MaxSim float32[docs] of ascending documents with all query embeddings."""
-        first = self.store.first_doc
-        cuts = np.searchsorted(docs, first)
-        parts = [
-            maxsim(query, shard.embeddings, shard.offsets, docs[a:b] - start)
-            for shard, start, a, b in zip(
-                self.store.shards, first[:-1], cuts[:-1], cuts[1:], strict=True
-            )
-        ]
-        return np.concatenate(parts)
-
-    def retrieve(
-        self, query: NDArray[np.float32], chosen: NDArray[np.int64], depth: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], int]:
-        """The whole pipeline for one query.
-
-        `query` is float32[query_length, dimensions], `chosen` the positions whose neighbours are
-        searched. Returns documents and scores, best first, at most `depth`, and how many
-        documents were scored.
-        """
-        docs, _ = self.docs_of(self.neighbours(query[chosen]))
-        docs.sort()
-        scores = self.score(query, docs)
-        best = top(scores, depth)
-        return docs[best], scores[best], len(docs)
+    documents: NDArray[np.int64]
+    """int64[n], ascending."""
+    embedding: NDArray[np.int64]
+    """int64[n]: the place, in the order searched, of the first embedding that finds each."""
 
 
-def top(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-    """Positions of the `depth` best scores, best first, ties by position."""
-    return np.argsort(-scores, kind="stable")[:depth]
+def nearest(index: Any, embeddings: NDArray[np.float32], k_prime: int) -> NDArray[np.int64]:
+    """Numbers int64[p, at most k'] of the document embeddings nearest to each of float32[p, d].
+
+    -1 fills a row whose probed partitions hold fewer (equation 2's Psi).
+    """
+    _, hits = index.search(np.ascontiguousarray(embeddings), min(k_prime, index.ntotal))
+    found: NDArray[np.int64] = hits
+    return found
+
+
+class Dedupe:
+    """From hits to distinct documents, with a stamp per document that is never cleared."""
+
+    def __init__(self, store: Store) -> None:
+        self.document_of = store.document_of
+        self.stamps = np.zeros(len(store.doc_ids), dtype=np.int64)
+        self.stamp = 0
+
+    def __call__(self, hits: NDArray[np.int64]) -> Found:
+        """Documents of hits int64[p, k'] (-1: none), equations 3 and 4."""
+        self.stamp += 1
+        documents, embedding = distinct(hits, self.document_of, self.stamps, self.stamp)
+        order = np.argsort(documents)  # the store is read from front to back
+        return Found(documents[order], embedding[order])
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def union(
-    neighbours: NDArray[np.int64], doc_of_embedding: NDArray[np.int32], stamps: NDArray[np.uint8]
+def distinct(
+    hits: NDArray[np.int64],
+    document_of: NDArray[np.int32],
+    stamps: NDArray[np.int64],
+    stamp: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Documents that own the neighbours, each once, and the first row that found each.
-
-    `neighbours` is int64[p, k'], -1 for none; `stamps` uint8[documents], zero, and zero again on
-    return. Both results int64[n], in the order found.
-    """
-    docs = np.empty(neighbours.size, dtype=np.int64)
-    rows = np.empty(neighbours.size, dtype=np.int64)
-    count = 0
-    for row in range(neighbours.shape[0]):
-        for embedding in neighbours[row]:
-            if embedding < 0:
+    """Documents int64 of hits int64[p, k'], each once, and the row that first had each."""
+    documents = np.empty(hits.size, dtype=np.int64)
+    rows = np.empty(hits.size, dtype=np.int64)
+    n = 0
+    for i in range(hits.shape[0]):
+        for j in range(hits.shape[1]):
+            if hits[i, j] < 0:
                 continue
-            doc = doc_of_embedding[embedding]
-            if stamps[doc] == 0:
-                stamps[doc] = 1
-                docs[count] = doc
-                rows[count] = row
-                count += 1
-    for i in range(count):
-        stamps[docs[i]] = 0
-    return docs[:count].copy(), rows[:count].copy()
+            document = document_of[hits[i, j]]
+            if stamps[document] != stamp:
+                stamps[document] = stamp
+                documents[n] = document
+                rows[n] = i
+                n += 1
+    return documents[:n].copy(), rows[:n].copy()
+
+
+def score(
+    store: Store, query: NDArray[np.float32], documents: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """MaxSim float32[n] of ascending documents int64[n] with all embeddings of the query."""
+    bounds = np.searchsorted(documents, store.first_document)
+    return np.concatenate(
+        [
+            maxsim(query, shard.embeddings, shard.offsets, documents[a:b] - first)
+            for shard, first, a, b in zip(
+                store.shards, store.first_document[:-1], bounds[:-1], bounds[1:], strict=True
+            )
+        ]
+    )
+
+
+def top(
+    documents: NDArray[np.int64], scores: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The k best by score, ties by document number."""
+    best = np.lexsort((documents, -scores))[:k]
+    return documents[best], scores[best]

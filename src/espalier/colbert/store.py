@@ -1,19 +1,21 @@
-"""Document embeddings on disk, in shards, read through memory maps.
+"""Document embeddings on disk: shards of half-precision rows, memory-mapped.
 
-A shard is a folder: `embeddings.npy` float16[n, dimensions], `token_ids.npy` int32[n],
-`offsets.npy` int64[documents + 1] (document i owns embeddings offsets[i] to offsets[i + 1];
-none is allowed) and `doc_ids.txt`. Shards in order make a collection: documents and embeddings
-are numbered through.
+A shard is a folder:
+
+- `embeddings.npy` float16[tokens, dimensions], the documents' rows one after another;
+- `tokens.npy` int32[tokens], the vocabulary id behind each row;
+- `offsets.npy` int64[documents + 1], where each document's rows begin;
+- `doc_ids.txt`, one a line;
+- `shard.json`: `documents`, `embeddings`, `dimensions`, and `encoder`, the model's digest.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from espalier.errors import EspalierError
@@ -21,85 +23,113 @@ from espalier.errors import EspalierError
 
 @dataclass(frozen=True)
 class Shard:
-    """One slice of the collection, mapped; never write to its arrays."""
+    """One shard, its large arrays mapped."""
 
     embeddings: NDArray[np.float16]
-    token_ids: NDArray[np.int32]
+    tokens: NDArray[np.int32]
     offsets: NDArray[np.int64]
     doc_ids: list[str]
+    encoder: str
 
 
 def write(
     folder: Path,
     doc_ids: Sequence[str],
-    token_ids: Sequence[NDArray[np.integer]],
-    embeddings: Iterable[tuple[int, NDArray[np.float16]]],
+    tokens: Sequence[NDArray[np.int64]],
+    encoded: Iterable[tuple[int, NDArray[np.float16]]],
     dimensions: int,
-) -> None:
-    """Write a shard; `embeddings` gives (index of the document, float16[n, dimensions]).
+    encoder: str,
+) -> dict[str, Any]:
+    """Write a shard row by row, as `encoded` gives (document, its rows) in any order.
 
-    Documents may come in any order, each with as many embeddings as it has token ids.
+    `tokens` holds the vocabulary ids behind each document's rows. Returns shard.json.
     """
     folder.mkdir(parents=True)
-    offsets = np.array([0, *accumulate(map(len, token_ids))], dtype=np.int64)
-    joined = np.concatenate([*token_ids, np.zeros(0)]).astype(np.int32)
+    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(ids) for ids in tokens], out=offsets[1:])
     np.save(folder / "offsets.npy", offsets)
-    np.save(folder / "token_ids.npy", joined)
-    (folder / "doc_ids.txt").write_text("".join(f"{doc_id}\n" for doc_id in doc_ids))
+    np.save(folder / "tokens.npy", np.concatenate([*tokens, np.empty(0)]).astype(np.int32))
     shape = (int(offsets[-1]), dimensions)
-    target: Any = open_memmap(folder / "embeddings.npy", mode="w+", dtype=np.float16, shape=shape)
-    for i, vectors in embeddings:
-        target[offsets[i] : offsets[i + 1]] = vectors
-    target.flush()
+    if offsets[-1]:
+        rows = np.lib.format.open_memmap(folder / "embeddings.npy", "w+", np.float16, shape)
+        for i, embeddings in encoded:
+            rows[offsets[i] : offsets[i + 1]] = embeddings
+        rows.flush()
+    else:  # nothing can be mapped
+        np.save(folder / "embeddings.npy", np.empty(shape, dtype=np.float16))
+    (folder / "doc_ids.txt").write_text("".join(f"{doc_id}\n" for doc_id in doc_ids))
+    described = {
+        "documents": len(tokens),
+        "embeddings": shape[0],
+        "dimensions": dimensions,
+        "encoder": encoder,
+    }
+    (folder / "shard.json").write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
+    return described
 
 
 def read(folder: Path) -> Shard:
-    """Open a shard; EspalierError when its files do not belong together."""
-    # Copy on write: torch warns of arrays that are read-only.
-    offsets = np.load(folder / "offsets.npy")
-    shard = Shard(
-        np.load(folder / "embeddings.npy", mmap_mode="c"),
-        np.load(folder / "token_ids.npy", mmap_mode="c"),
-        offsets,
-        (folder / "doc_ids.txt").read_text().split(),
+    """Open a shard; EspalierError when its parts do not fit together."""
+    try:
+        described = json.loads((folder / "shard.json").read_text())
+        shape = (described["embeddings"], described["dimensions"])
+        # Empty files cannot be mapped.
+        mode: Literal["r"] | None = "r" if described["embeddings"] else None
+        embeddings = np.load(folder / "embeddings.npy", mmap_mode=mode)
+        tokens = np.load(folder / "tokens.npy", mmap_mode=mode)
+        offsets = np.load(folder / "offsets.npy")
+        doc_ids = (folder / "doc_ids.txt").read_text().splitlines()
+    except (OSError, ValueError, KeyError) as error:
+        raise EspalierError(f"{folder}: not a shard ({error}); delete it and run again") from error
+    whole = (
+        embeddings.shape == shape
+        and embeddings.dtype == np.float16
+        and len(tokens) == shape[0] == offsets[-1]
+        and len(doc_ids) == described["documents"] == len(offsets) - 1
     )
-    if not len(shard.embeddings) == len(shard.token_ids) == offsets[-1]:
-        raise EspalierError(f"{folder}: its arrays differ in length; delete it and run again")
-    if len(shard.doc_ids) != len(offsets) - 1:
-        raise EspalierError(f"{folder}: doc_ids.txt and offsets differ; delete it and run again")
-    return shard
+    if not whole:
+        raise EspalierError(f"{folder}: its parts differ in length; delete it and run again")
+    return Shard(embeddings, tokens, offsets, doc_ids, described["encoder"])
 
 
+@dataclass(frozen=True)
 class Store:
-    """The shards of a collection, numbered through."""
+    """All shards as one numbering of documents and embeddings."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self.shards = [read(folder) for folder in folders]
-        self.doc_ids = np.array([i for shard in self.shards for i in shard.doc_ids], dtype=object)
-        self.first_doc = np.array(
-            [0, *accumulate(len(shard.doc_ids) for shard in self.shards)], dtype=np.int64
-        )
-        first_embedding = accumulate((len(shard.embeddings) for shard in self.shards), initial=0)
-        lengths = [np.diff(shard.offsets) for shard in self.shards]
-        self.embeddings_count = sum(len(shard.embeddings) for shard in self.shards)
-        self.first_embedding = np.array(list(first_embedding), dtype=np.int64)
-        self.doc_of_embedding = np.repeat(
-            np.arange(len(self.doc_ids), dtype=np.int32), np.concatenate(lengths)
-        )
-        """f_D of the paper's section 2, inverted: int32[embeddings]."""
+    shards: Sequence[Shard]
+    first_document: NDArray[np.int64]
+    """int64[shards + 1]: the number of each shard's first document."""
+    document_of: NDArray[np.int32]
+    """int32[embeddings]: the document of each embedding."""
+    doc_ids: NDArray[np.str_]
+    encoder: str
 
     @property
     def dimensions(self) -> int:
         """Length of an embedding."""
         return int(self.shards[0].embeddings.shape[1])
 
-    def rows(self, chosen: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Embeddings float32[n, dimensions] by ascending numbers int64[n]."""
-        cuts = np.searchsorted(chosen, self.first_embedding)
-        parts = [
-            shard.embeddings[chosen[a:b] - start]
-            for shard, start, a, b in zip(
-                self.shards, self.first_embedding[:-1], cuts[:-1], cuts[1:], strict=True
+
+def open_store(folders: Sequence[Path]) -> Store:
+    """Open shards in the order given; EspalierError when two have other encoders."""
+    shards = [read(folder) for folder in folders]
+    for folder, shard in zip(folders, shards, strict=True):
+        if shard.encoder != shards[0].encoder:
+            raise EspalierError(
+                f"{folder}: made by another encoder than {folders[0]}; delete it and run again"
             )
-        ]
-        return np.concatenate(parts).astype(np.float32)
+    lengths = np.concatenate([np.diff(shard.offsets) for shard in shards])
+    return Store(
+        shards,
+        np.cumsum([0] + [len(shard.doc_ids) for shard in shards], dtype=np.int64),
+        np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
+        np.array([doc_id for shard in shards for doc_id in shard.doc_ids], dtype=np.str_),
+        shards[0].encoder,
+    )
+
+
+def frequency(shards: Sequence[Shard], vocabulary: int) -> NDArray[np.int64]:
+    """How often each vocabulary id stands behind an embedding: int64[vocabulary]."""
+    counts = [np.bincount(shard.tokens, minlength=vocabulary) for shard in shards]
+    total: NDArray[np.int64] = np.sum(counts, axis=0)
+    return total

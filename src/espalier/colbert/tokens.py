@@ -21,10 +21,13 @@ SPECIAL_IN_QUERY = 3
 class Layout:
     """Vocabulary ids of the special tokens, and the two formats built from them."""
 
-    def __init__(self, tokenizer: Any, query_length: int, doc_maxlen: int) -> None:
+    def __init__(
+        self, tokenizer: Any, *, query_length: int, doc_maxlen: int, drop_punctuation: bool
+    ) -> None:
         self.tokenizer = tokenizer
         self.query_length = query_length
         self.doc_maxlen = doc_maxlen
+        self.drop_punctuation = drop_punctuation
         vocabulary = tokenizer.get_vocab()
         names = ("[CLS]", "[SEP]", "[MASK]", "[PAD]", "[unused0]", "[unused1]")
         missing = [name for name in names if name not in vocabulary]
@@ -35,9 +38,11 @@ class Layout:
         self.cls, self.sep, self.mask, self.pad, self.query, self.doc = (
             vocabulary[name] for name in names
         )
-        self.punctuation = np.array(
-            sorted(vocabulary[mark] for mark in string.punctuation if mark in vocabulary),
-            dtype=np.int32,
+        self.dropped = np.array(
+            sorted(vocabulary[mark] for mark in string.punctuation if mark in vocabulary)
+            if drop_punctuation
+            else [],
+            dtype=np.int64,
         )
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -49,31 +54,35 @@ class Layout:
         return ids
 
     def docs(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Token ids int64[at most doc_maxlen] of each document; an empty text has three."""
-        pieces = self.word_pieces(texts, self.doc_maxlen - SPECIAL_IN_QUERY)
-        return [np.array([self.cls, self.doc, *text, self.sep], dtype=np.int64) for text in pieces]
+        """Token ids int64[at most doc_maxlen] of each document.
+
+        A text without word pieces to keep has no tokens at all: special tokens alone say
+        nothing, and such a document is never retrieved.
+        """
+        docs = []
+        for pieces in self.word_pieces(texts, self.doc_maxlen - SPECIAL_IN_QUERY):
+            ids = np.array([self.cls, self.doc, *pieces, self.sep], dtype=np.int64)
+            docs.append(ids if self.kept(ids).sum() > SPECIAL_IN_QUERY else ids[:0])
+        return docs
 
     def word_pieces(self, texts: Sequence[str], longest: int) -> list[list[int]]:
         """Vocabulary ids of each text without special tokens, at most `longest`."""
         if not texts:
             return []
         encoded = self.tokenizer(
-            list(texts), add_special_tokens=False, truncation=True, max_length=longest
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=True,  # "[MASK]" in a text is text
+            truncation=True,
+            max_length=longest,
         )
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def word_pieces_per_query(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many tokens of each query are neither special nor masks; int64[queries]."""
-        special = np.isin(ids, [self.cls, self.query, self.sep, self.mask])
-        count: NDArray[np.int64] = (~special).sum(axis=1)
-        return count
-
-    def kept(self, ids: NDArray[np.int64], drop_punctuation: bool) -> NDArray[np.bool_]:
-        """Which of a document's embeddings are indexed: all, or all but punctuation's."""
-        if not drop_punctuation:
-            return np.ones(ids.shape, dtype=np.bool_)
-        return ~np.isin(ids, self.punctuation)
+    def kept(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which tokens' embeddings are indexed: all but padding and, if dropped, punctuation."""
+        kept: NDArray[np.bool_] = ~np.isin(ids, self.dropped) & (ids != self.pad)
+        return kept
 
     def padded(self, docs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Documents as one array int64[docs, longest], filled with [PAD]."""

@@ -1,0 +1,53 @@
+"""The whole pipeline for one query, with a clock between its stages."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from espalier.colbert.encoder import Encoder
+from espalier.colbert.retrieval import Dedupe, nearest, score, top
+from espalier.colbert.store import Store
+from espalier.colbert.sweep import parsed
+
+
+class Answer(NamedTuple):
+    """What one query retrieves, best first, and the nanoseconds of each stage."""
+
+    documents: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    times: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything that stands ready when a query comes in."""
+
+    encoder: Encoder
+    index: Any
+    store: Store
+    orders: Mapping[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]]
+    dedupe: Dedupe
+    k_prime: int
+    depth: int
+
+    def answer(self, text: str, system: str) -> Answer:
+        """Encode, search the system's embeddings, unite their documents, score these."""
+        order, p = parsed(system)
+        clock = [perf_counter_ns()]
+        ids = self.encoder.layout.queries([text])
+        query = self.encoder.encode(ids)[0]
+        chosen = query[self.orders[order](ids)[0, :p]]
+        clock.append(perf_counter_ns())
+        hits = nearest(self.index, chosen, self.k_prime)
+        clock.append(perf_counter_ns())
+        found = self.dedupe(hits).documents
+        clock.append(perf_counter_ns())
+        documents, scores = top(found, score(self.store, query, found), self.depth)
+        clock.append(perf_counter_ns())
+        stages = ("encode_ns", "ann_ns", "dedupe_ns", "score_ns")
+        times = dict(zip(stages, np.diff(clock).tolist(), strict=True))
+        return Answer(documents, scores, {**times, "total_ns": clock[-1] - clock[0]})

@@ -1,6 +1,5 @@
 """`espalier tracking …`: the MLflow view of a finished experiment."""
 
-from pathlib import Path
 from typing import Any
 
 from espalier import files
@@ -19,19 +18,20 @@ def track(job: Job) -> dict[str, Any]:
 
     import pandas as pd
 
-    from espalier.config import VIEWS
+    from espalier.config import VIEWS, experiment_folder
     from espalier.evaluation import runs
     from espalier.tracking import entries, mlflow_view
 
     stages = entries.stage_entries(job.paths("records"))
     latest = max(entry.started + entry.seconds for entry in stages)
+    experiment = experiment_folder(job.settings)
     systems = []
     for path in job.paths("summaries"):
         paper = path.name.split(".")[0]
         view = VIEWS[paper][0]
-        folders = [p for p in job.paths("runs") if paper in p.parts]
-        folders += [p / "test" for p in job.paths("runs") if p.parts[-2:] == ("bm25", view)]
-        costs = [p for p in job.paths("costs") if p.parent.name == paper]
+        folders = [p for p in job.paths("runs") if p.is_relative_to(experiment / paper)]
+        folders.append(experiment / "bm25" / view / "test")
+        costs = [p for p in job.paths("costs") if p.is_relative_to(experiment / paper)]
         tables = {p.name: pd.read_parquet(p) for p in costs}
         cost = entries.mean_costs(
             tables.get("counts.parquet", pd.DataFrame()),
@@ -49,10 +49,9 @@ def track(job: Job) -> dict[str, Any]:
     verdict, description = entries.verdict_entry(
         job.path("ledger"), job.paths("artifacts"), latest + 1, names
     )
-    results = Path(job.settings["results"])
-    with files.locked(results / ".mlflow.lock"):
+    with files.locked(experiment.parent / ".mlflow.lock"):
         counts = mlflow_view.synchronise(
-            results,
+            experiment.parent,
             f"espalier/{job.settings['experiment']}",
             description,
             [*stages, *systems, verdict],

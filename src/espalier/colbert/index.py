@@ -116,7 +116,7 @@ def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64
         described = json.loads((folder / "index.json").read_text())
         index = faiss.read_index(str(folder / "index.faiss"))
         frequency: NDArray[np.int64] = np.load(folder / "frequency.npy")
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, EOFError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise EspalierError(f"{folder}: not an index ({why}); delete it and run again") from error
     stored = {

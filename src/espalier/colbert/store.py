@@ -79,7 +79,7 @@ def read(folder: Path) -> Shard:
         tokens = np.load(folder / "tokens.npy", mmap_mode=mode)
         offsets = np.load(folder / "offsets.npy")
         doc_ids = (folder / "doc_ids.txt").read_text().splitlines()
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError) as error:
         raise EspalierError(f"{folder}: not a shard ({error}); delete it and run again") from error
     whole = (
         embeddings.shape == shape

@@ -1,0 +1,140 @@
+"""Every wrong config stops before any work, with one line that names the key and the remedy."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espalier import config as configuration
+from espalier.errors import EspalierError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def checked(tmp_path):
+    """The message of the check on the default config with some changes."""
+
+    def checked(**changes):
+        overlay = tmp_path / "overlay.yaml"
+        overlay.write_text(yaml.safe_dump({"results": str(tmp_path / "results"), **changes}))
+        config = configuration.load(ROOT, [overlay])
+        with pytest.raises(EspalierError) as caught:
+            configuration.check(config, ROOT)
+        message = str(caught.value)
+        assert "\n" not in message
+        return message
+
+    return checked
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "config").glob("*.yaml")))
+def test_every_config_of_the_project_is_valid(name):
+    overlays = [] if name == "default.yaml" else [ROOT / "config" / name]
+    configuration.check_schema(configuration.load(ROOT, overlays), ROOT)
+
+
+def test_every_key_of_the_default_config_is_explained():
+    """A comment stands directly above each key, but for lists of one-line settings."""
+    lines = (ROOT / "config" / "default.yaml").read_text().splitlines()
+    keys = [
+        i
+        for i, line in enumerate(lines)
+        if line.strip() and not line.strip().startswith(("#", "-"))
+    ]
+    explained_with_parent = (
+        "train:",
+        "dev:",
+        "test:",
+        "docs:",
+        "splits:",
+        "max_queries:",
+        "msmarco",
+        "baseline:",
+        "systems:",
+        "measures:",
+    )
+    bare = [
+        lines[i] for i in keys
+        if not lines[i - 1].strip().startswith("#")
+        and not lines[i].strip().startswith(explained_with_parent)
+    ]  # fmt: skip
+    assert bare == []
+
+
+def test_a_wrong_key_is_named_with_its_neighbour(checked):
+    message = checked(bm25={"k": 0.9})
+    assert message.startswith("config key 'bm25.k' is not known; did you mean 'k1'?")
+    assert "config/default.yaml" in message
+
+
+def test_a_wrong_type_is_named(checked):
+    assert "config key 'bm25.k1': 'high' is not of type 'number'" in checked(bm25={"k1": "high"})
+
+
+def test_a_wrong_value_deep_in_a_list_is_named(checked):
+    setting = {"name": "x", "algorithm": "exhaustive", "beta": 2}
+    message = checked(sparse={"settings": [setting]})
+    assert "config key 'sparse.settings.0.beta'" in message
+
+
+def test_an_unknown_collection_is_named(checked):
+    view = {"docs": "vaswanni", "splits": {"test": "vaswanni"}}
+    assert "vaswanni" in checked(papers=["sparse"], collections={"passages": view})
+
+
+def test_an_absent_licensed_corpus_is_named(checked, monkeypatch, tmp_path):
+    name = "disks45/nocr/trec-robust-2004"
+    view = {"docs": name, "splits": {"test": name}}
+    assert "disks45" in checked(papers=["sparse"], collections={"passages": view})
+
+
+def test_an_absent_model_is_named(checked):
+    message = checked(models={"splade": "package:no-such-package:model"})
+    assert "no-such-package" in message
+    assert "pip install" in message
+
+
+def test_an_unwritable_results_folder_is_named(checked, tmp_path):
+    blocker = tmp_path / "file"
+    blocker.touch()
+    message = checked(results=str(blocker))
+    assert message.startswith(f"results folder {blocker}/demo: cannot write there")
+    assert "'results'" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("a: [", "not valid YAML"), ("- a", "keys and values")]
+)
+def test_a_broken_file_is_named(tmp_path, text, message):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(EspalierError, match=rf"broken\.yaml: .*{message}"):
+        configuration.load(ROOT, [path])
+
+
+def test_merging_is_snakemake_s(tmp_path):
+    from snakemake.utils import update_config
+
+    layers = [{"a": {"b": 1, "c": [1, 2]}, "d": 1}, {"a": {"c": [3], "e": {"f": 2}}, "d": {"g": 3}}]
+    ours, theirs = {}, {}
+    for layer in layers:
+        configuration.merge(ours, layer)
+        update_config(theirs, layer)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("command", [["espalier.cli", "run"], ["snakemake", "--cores", "1"]])
+def test_both_ways_to_run_stop_before_any_work(tmp_path, command):
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text(yaml.safe_dump({"results": str(tmp_path / "r"), "bm25": {"k": 1}}))
+    option = "--config" if command[0] == "espalier.cli" else "--configfile"
+    stopped = subprocess.run(
+        [sys.executable, "-m", *command, option, str(overlay)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert stopped.returncode == 1
+    assert stopped.stderr.splitlines()[-1].startswith("espalier: error: config key 'bm25.k'")
+    assert not (tmp_path / "r").exists()

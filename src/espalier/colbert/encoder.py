@@ -25,6 +25,8 @@ from espalier.models.devices import device
 BATCH_TOKENS = 1024
 """Padded tokens in one batch of documents: larger ones fall out of a core's cache."""
 
+BATCH_QUERIES = 32
+
 PROJECTION = "projection.safetensors"
 DESCRIPTION = "encoder.json"
 
@@ -63,8 +65,13 @@ class Encoder(torch.nn.Module):
     @torch.inference_mode()
     def encode(self, queries: NDArray[np.int64]) -> NDArray[np.float32]:
         """`of_queries` for search: an array, without gradients."""
-        embeddings: NDArray[np.float32] = self.of_queries(queries).cpu().numpy()
-        return embeddings
+        blocks = range(0, len(queries), BATCH_QUERIES)
+        return np.concatenate(
+            [
+                np.empty((0, queries.shape[1], self.dimensions), dtype=np.float32),
+                *(self.of_queries(queries[i : i + BATCH_QUERIES]).cpu().numpy() for i in blocks),
+            ]
+        )
 
     @torch.inference_mode()
     def encode_docs(

@@ -35,6 +35,10 @@ BLOCK = 1 << 17
 """Embeddings widened and added at once."""
 
 
+NEVER = 2**31 - 1
+"""More queries than come in one search."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is built for a number of embeddings."""
@@ -130,6 +134,9 @@ def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64
                 f"{folder}: built from other embeddings than the shards' ({name} differs); "
                 "delete it and run again"
             )
+    # FAISS searches many queries by a matrix product, which rounds otherwise than single
+    # distances: without it a query finds the same neighbours, alone or among others.
+    faiss.cvar.distance_compute_blas_threshold = NEVER
     if isinstance(index, faiss.IndexIVF):
         index.nprobe = nprobe
     return index, frequency

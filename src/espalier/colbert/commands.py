@@ -79,14 +79,14 @@ def encode(job: Job) -> dict[str, Any]:
 @room.stage(inputs=("model", "shards+"), outputs=("index",))
 def index(job: Job) -> dict[str, Any]:
     """Build the approximate index of all shards' embeddings."""
-    from transformers import AutoConfig
+    import json
 
     from espalier.colbert import index as ann
     from espalier.colbert import store
 
     shards = store.open_store(job.paths("shards")).shards
     built, plan = ann.build(shards, **job.settings["colbert"]["index"], seed=job.seed)
-    vocabulary = AutoConfig.from_pretrained(job.path("model")).vocab_size
+    vocabulary = json.loads((job.path("model") / "config.json").read_text())["vocab_size"]
     ann.write(job.out("index"), built, store.frequency(shards, vocabulary), shards[0].encoder)
     documents = sum(len(shard.doc_ids) for shard in shards)
     return {

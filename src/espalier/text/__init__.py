@@ -1,1 +1,1 @@
-"""text."""
+"""Text as the papers' parts share it."""

@@ -1,0 +1,39 @@
+"""Scoring pairs with a ranker: the pass behind selection, dev measures and re-ranking."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from espalier.best.inputs import Batch, Input, Layout
+from espalier.best.ranker import Ranker
+from espalier.text.batching import by_length
+
+Scores = NDArray[np.float32]
+
+
+@torch.inference_mode()
+def score(
+    ranker: Ranker, layout: Layout, pairs: Sequence[Input], tokens: int, progress: str | None = None
+) -> Scores:
+    """float32[pairs] without dropout, in batches of about one length (`tokens` with padding)."""
+    was_training = ranker.training
+    ranker.eval()
+    scores = np.empty(len(pairs), dtype=np.float32)
+    bar = tqdm(
+        total=len(pairs), desc=progress, unit="segment", mininterval=2, disable=progress is None
+    )
+    with bar:
+        for chosen in by_length([layout.length(pair) for pair in pairs], tokens):
+            batch = layout.collate([pairs[i] for i in chosen], mark=ranker.marks)
+            scores[chosen] = ranker(on_device(batch, ranker)).cpu().numpy()
+            bar.update(len(chosen))
+    ranker.train(was_training)
+    return scores
+
+
+def on_device(batch: Batch, ranker: Ranker) -> Batch:
+    """The batch where the ranker is."""
+    return Batch(*(tensor.to(ranker.head.weight.device) for tensor in batch))

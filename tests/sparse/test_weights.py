@@ -2,7 +2,6 @@ import json
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 from espalier.errors import EspalierError
-from espalier.sparse import bm25, index, quantize, retrieval, shards, weights
+from espalier.sparse import bm25, index, quantize, queries, retrieval, shards, weights
 from espalier.sparse.splade import Splade
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "fox", "dog", "##s", "runs"]
@@ -170,26 +169,56 @@ def test_bad_input_is_one_clear_error():
             build([broken])
 
 
+def test_query_weights_fill_the_same_range_on_both_sides():
+    red, fox, dog = (WORDS.index(w) for w in ("red", "fox", "dog"))
+    terms, b, learned = queries.encoded([red, fox, red], sparse(fox=0.5, dog=2.0), 1.0)
+    # Repeated word pieces are one term. The most frequent weighs as much as the largest learned.
+    assert terms.tolist() == [red, fox, dog]
+    assert b.tolist() == [2.0 * 64, 1.0 * 64, 0]
+    assert learned.tolist() == [0, 0.5 * 64, 2.0 * 64]
+    assert queries.encoded([red, fox, red], sparse(dog=2.0), 0.5)[1].tolist() == [64, 32, 0]
+    # Without learned weights the most frequent weighs 1.
+    assert queries.encoded([red, fox, red], sparse(), 1.0)[1].tolist() == [64, 32]
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(EspalierError, match="query: 1 weights are negative"):
+            queries.encoded([], sparse(dog=bad), 1.0)
+
+
+def test_queries_are_read_from_their_table():
+    encoded = {
+        "b": queries.encoded([5, 6], sparse(dog=1.0), 1.0),
+        "none": queries.encoded([], sparse(), 1.0),
+        "a": queries.encoded([7], sparse(), 1.0),
+    }
+    back = queries.by_query(queries.table(encoded))
+    assert list(back) == ["b", "a"]
+    for query_id, query in back.items():
+        for column, expected in zip(query, encoded[query_id], strict=True):
+            assert column.tolist() == expected.tolist()
+    assert queries.by_query(queries.table({})) == {}
+
+
 def test_runs_and_counters_for_settings():
     built = build()
     dog = WORDS.index("dog")
-    table = pd.DataFrame(
-        {"query_id": ["1", "1"], "term": [dog, WORDS.index("red")], "bm25": [64, 0],
-         "learned": [64, 64]}
-    )  # fmt: skip
-    queries = retrieval.by_query(table)
+    asked = {
+        "1": (np.array([dog, WORDS.index("red")]), np.array([64, 0]), np.array([64, 64])),
+        "none": tuple(np.zeros(0, np.int64) for _ in range(3)),
+    }
     exhaustive = {"name": "x", "algorithm": "exhaustive", "beta": 0}
-    run, counts = retrieval.retrieve(built, queries, exhaustive, 10)
+    run, counts = retrieval.retrieve(built, asked, exhaustive, 10)
     # d: learned dog 255; b: learned red 64 (0.5 of 2.0); a has red on the BM25 side alone.
     assert list(zip(run["doc_id"], run["score"], strict=True)) == [("d", 255 * 64), ("b", 64 * 64)]
-    assert counts["documents_scored"].tolist() == [2]
+    assert run["query_id"].tolist() == ["1", "1"]
+    assert counts["query_id"].tolist() == ["1", "none"]
+    assert counts["documents_scored"].tolist() == [2, 0]
     guided = {
         "name": "g", "algorithm": "guided", "alpha": 0, "beta": 0, "f_s": 1, "f_f": 1,
         "threshold": "single", "view": "independent",
     }  # fmt: skip
-    assert retrieval.retrieve(built, queries, guided, 10)[0].equals(run)
-    timed = retrieval.latencies(built, queries, [exhaustive, guided], 10, 1)
-    assert timed["system"].tolist() == ["x", "g"]
+    assert retrieval.retrieve(built, asked, guided, 10)[0].equals(run)
+    timed = retrieval.latencies(built, asked, [exhaustive, guided], 10, 1)
+    assert timed["system"].tolist() == ["x", "g", "x", "g"]
     assert (timed["total_ns"] > 0).all()
 
 

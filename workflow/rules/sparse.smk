@@ -11,7 +11,8 @@ rule sparse_encode:
     """View of the passages -> word-piece frequencies and learned weights of one slice."""
     input:
         view="<results>/collection/passages",
-        code=code("sparse.splade", "sparse.shards", "models.locate") + [commands("sparse")],
+        code=code("sparse.splade", "sparse.shards", "models.locate")
+        + [commands("sparse")],
     output:
         shard=directory("<results>/sparse/shards/{shard}"),
         record="<results>/records/sparse-encode-{shard}.json",
@@ -19,14 +20,14 @@ rule sparse_encode:
         "<results>/logs/sparse-encode-{shard}.log",
     benchmark:
         "<results>/benchmarks/sparse-encode-{shard}.tsv"
-    params:
-        settings=sparse_shard_settings,
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=240,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=sparse_shard_settings,
     shell:
         "espalier sparse encode --view {input.view} --shard {output.shard}"
         " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
@@ -47,14 +48,14 @@ rule sparse_index:
         "<results>/logs/sparse-index.log",
     benchmark:
         "<results>/benchmarks/sparse-index.tsv"
-    params:
-        settings=settings("models.splade", "sparse.block_size", "bm25"),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=120,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings("models.splade", "sparse.block_size", "bm25.k1", "bm25.b"),
     shell:
         "espalier sparse index --shards {input.shards} --index {output.index}"
         " --weights {output.weights} --record {output.record}"
@@ -65,7 +66,8 @@ rule sparse_encode_queries:
     """View of the passages -> integer query weights of the test split."""
     input:
         view="<results>/collection/passages",
-        code=code("sparse.splade", "sparse.shards", "sparse.quantize") + [commands("sparse")],
+        code=code("sparse.splade", "sparse.queries", "models.locate")
+        + [commands("sparse")],
     output:
         queries="<results>/sparse/queries.parquet",
         record="<results>/records/sparse-encode-queries.json",
@@ -73,14 +75,14 @@ rule sparse_encode_queries:
         "<results>/logs/sparse-encode-queries.log",
     benchmark:
         "<results>/benchmarks/sparse-encode-queries.tsv"
-    params:
-        settings=settings("models.splade", "sparse.max_length"),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings("models.splade", "sparse.max_length", "sparse.bm25_scale"),
     shell:
         "espalier sparse encode-queries --view {input.view} --queries {output.queries}"
         " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
@@ -91,7 +93,8 @@ rule sparse_retrieve:
     input:
         index="<results>/sparse/index",
         queries="<results>/sparse/queries.parquet",
-        code=code("sparse.retrieval", "evaluation.runs") + [commands("sparse")],
+        code=code("sparse.retrieval", "sparse.queries", "evaluation.runs")
+        + [commands("sparse")],
     output:
         runs=directory("<results>/sparse/runs"),
         counts="<results>/sparse/counts.parquet",
@@ -100,14 +103,14 @@ rule sparse_retrieve:
         "<results>/logs/sparse-retrieve.log",
     benchmark:
         "<results>/benchmarks/sparse-retrieve.tsv"
-    params:
-        settings=settings("sparse.settings", "sparse.depth"),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=120,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings("sparse.settings", "sparse.depth"),
     shell:
         "espalier sparse retrieve --index {input.index} --queries {input.queries}"
         " --runs {output.runs} --counts {output.counts} --record {output.record}"
@@ -119,7 +122,7 @@ rule sparse_latency:
     input:
         index="<results>/sparse/index",
         queries="<results>/sparse/queries.parquet",
-        code=code("sparse.retrieval") + [commands("sparse")],
+        code=code("sparse.retrieval", "sparse.queries") + [commands("sparse")],
     output:
         latency="<results>/sparse/latency.parquet",
         record="<results>/records/sparse-latency.json",
@@ -127,6 +130,12 @@ rule sparse_latency:
         "<results>/logs/sparse-latency.log",
     benchmark:
         "<results>/benchmarks/sparse-latency.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: workflow.cores
+    resources:
+        mem_mb=4000,
+        runtime=120,
     params:
         settings=settings(
             "sparse.settings",
@@ -134,12 +143,6 @@ rule sparse_latency:
             "sparse.latency_queries",
             "sparse.latency_repeats",
         ),
-    threads: workflow.cores
-    resources:
-        mem_mb=4000,
-        runtime=120,
-    conda:
-        "../../envs/espalier.yaml"
     shell:
         "espalier sparse latency --index {input.index} --queries {input.queries}"
         " --latency {output.latency} --record {output.record}"

@@ -1,5 +1,6 @@
 """`espalier sparse …`: weights, the dual-weight index, retrieval with skipping."""
 
+import json
 from typing import Any
 
 from espalier.stage import Job, Room
@@ -38,17 +39,15 @@ def encode(job: Job) -> dict[str, Any]:
 @room.stage(inputs=("shards+",), outputs=("index", "weights"))
 def index(job: Job) -> dict[str, Any]:
     """The dual-weight index of all shards, and the distributions of its weights."""
-    from transformers import AutoConfig
-
     from espalier.models.locate import locate
     from espalier.sparse import index as dual
     from espalier.sparse import shards, weights
 
     settings = job.settings
-    vocabulary = AutoConfig.from_pretrained(locate(settings["models"]["splade"])).vocab_size
+    model = locate(settings["models"]["splade"])
     built = dual.build(
         [shards.read(path) for path in job.paths("shards")],
-        vocabulary,
+        json.loads((model / "config.json").read_text())["vocab_size"],
         settings["sparse"]["block_size"],
         settings["bm25"]["k1"],
         settings["bm25"]["b"],
@@ -61,32 +60,28 @@ def index(job: Job) -> dict[str, Any]:
 @room.stage(inputs=("view",), outputs=("queries",))
 def encode_queries(job: Job) -> dict[str, Any]:
     """Integer query weights: word-piece frequencies for BM25, the model's for the learned side."""
-    import pandas as pd
-
     from espalier.collections.view import View
     from espalier.models import devices
     from espalier.models.locate import locate
-    from espalier.sparse import quantize, shards
-    from espalier.sparse.retrieval import QUERY_COLUMNS
+    from espalier.sparse import queries
     from espalier.sparse.splade import Splade
 
     devices.seeded(job.seed, job.threads)
-    queries = View(job.path("view")).queries(SPLIT)
-    model = Splade(locate(job.settings["models"]["splade"]), job.settings["sparse"]["max_length"])
-    pieces = model.word_pieces(list(queries.values()))
+    settings = job.settings["sparse"]
+    texts = View(job.path("view")).queries(SPLIT)
+    model = Splade(locate(job.settings["models"]["splade"]), settings["max_length"])
+    pieces = model.word_pieces(list(texts.values()))
     learned = model.weights(pieces, "query weights")
-    parts = []
-    for query_id, text, weight in zip(queries, pieces, learned, strict=True):
-        terms, frequency, weights = shards.aligned(text, weight)
-        columns = (query_id, terms, quantize.query(frequency), quantize.query(weights))
-        parts.append(pd.DataFrame(dict(zip(QUERY_COLUMNS, columns, strict=True))))
-    table = pd.concat(parts, ignore_index=True)
-    table = table[(table["bm25"] > 0) | (table["learned"] > 0)]
+    encoded = {
+        query_id: queries.encoded(words, weights, settings["bm25_scale"])
+        for query_id, words, weights in zip(texts, pieces, learned, strict=True)
+    }
+    table = queries.table(encoded)
     table.to_parquet(job.out("queries"), index=False)
     return {
-        "queries": len(queries),
-        "word_pieces_per_query": float((table["bm25"] > 0).sum() / max(len(queries), 1)),
-        "learned_terms_per_query": float((table["learned"] > 0).sum() / max(len(queries), 1)),
+        "queries": len(texts),
+        "word_pieces_per_query": float((table["bm25"] > 0).sum() / max(len(texts), 1)),
+        "learned_terms_per_query": float((table["learned"] > 0).sum() / max(len(texts), 1)),
     }
 
 
@@ -97,14 +92,14 @@ def retrieve(job: Job) -> dict[str, Any]:
 
     from espalier.evaluation import runs
     from espalier.sparse import index as dual
-    from espalier.sparse import retrieval
+    from espalier.sparse import queries, retrieval
 
     settings = job.settings["sparse"]
     opened = dual.read(job.path("index"))
-    queries = retrieval.by_query(pd.read_parquet(job.path("queries")))
+    asked = queries.by_query(pd.read_parquet(job.path("queries")))
     counts = []
     for setting in settings["settings"]:
-        run, counted = retrieval.retrieve(opened, queries, setting, settings["depth"])
+        run, counted = retrieval.retrieve(opened, asked, setting, settings["depth"])
         metadata = {"method": {"automatic": True, "retrieval": [dict(setting)]}}
         runs.write(job.out("runs") / f"{setting['name']}{runs.SUFFIX}", run, metadata)
         counts.append(counted)
@@ -126,12 +121,12 @@ def latency(job: Job) -> dict[str, Any]:
     import pandas as pd
 
     from espalier.sparse import index as dual
-    from espalier.sparse import retrieval
+    from espalier.sparse import queries, retrieval
 
     settings = job.settings["sparse"]
     opened = dual.read(job.path("index"))
-    queries = retrieval.by_query(pd.read_parquet(job.path("queries")))
-    timed = dict(list(queries.items())[: settings["latency_queries"]])
+    asked = queries.by_query(pd.read_parquet(job.path("queries")))
+    timed = dict(list(asked.items())[: settings["latency_queries"]])
     table = retrieval.latencies(
         opened, timed, settings["settings"], settings["depth"], settings["latency_repeats"]
     )

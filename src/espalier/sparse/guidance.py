@@ -10,8 +10,11 @@ score, so a bound equal to the threshold may be skipped too; as documents come i
 ties go to the smaller document number.
 """
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+import numpy.typing as npt
 
 OPEN = -1.0
 """Threshold of a queue that is not full: below every score."""
@@ -34,74 +37,87 @@ def skipped(bm25, learned, alpha, beta, over_s, over_f, dual):
     return dual and combined(bm25, learned, beta) <= over_f
 
 
-@numba.njit(cache=True, inline="always")
-def lower(scores, docs, a, b):
-    """Whether entry a ranks below entry b: smaller score, or equal and larger document number."""
-    return scores[a] < scores[b] or (scores[a] == scores[b] and docs[a] > docs[b])
+class Queue(NamedTuple):
+    """A queue of the k best documents: k slots, and a binary heap of the slots in use."""
 
-
-@numba.njit(cache=True, inline="always")
-def swap(scores, docs, a, b):
-    """Exchange two entries of a heap."""
-    scores[a], scores[b] = scores[b], scores[a]
-    docs[a], docs[b] = docs[b], docs[a]
+    scores: npt.NDArray[np.float64]
+    """[k]: a slot's score."""
+    docs: npt.NDArray[np.int64]
+    """[k]: a slot's document."""
+    heap: npt.NDArray[np.int64]
+    """[k]: slots, the lowest-ranking one first."""
+    place: npt.NDArray[np.int64]
+    """[k]: where in the heap a slot stands."""
 
 
 @numba.njit(cache=True)
-def offer(scores, docs, size, doc, score):
-    """Offer a document to a queue (a binary heap, lowest entry first); its size afterwards.
+def empty_queue(k):
+    """A queue with room for k documents."""
+    return Queue(
+        np.zeros(k, np.float64), np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    )
 
-    `scores` is float64[k] and `docs` int64[k]; `size` entries are in use. A full queue drops
-    its lowest entry when the newcomer's score is strictly greater.
+
+@numba.njit(cache=True)
+def ranks_lower(queue, a, b):
+    """Whether slot a ranks below slot b: smaller score, or equal and larger document number."""
+    if queue.scores[a] == queue.scores[b]:
+        return queue.docs[a] > queue.docs[b]
+    return queue.scores[a] < queue.scores[b]
+
+
+@numba.njit(cache=True)
+def put(queue, size, slot, at, doc, score):
+    """Fill `slot`, which stands at `at` in the heap of `size` slots, and restore the heap."""
+    queue.scores[slot], queue.docs[slot] = score, doc
+    while at > 0 and ranks_lower(queue, slot, queue.heap[(at - 1) // 2]):
+        above = queue.heap[(at - 1) // 2]
+        queue.heap[at], queue.place[above] = above, at
+        at = (at - 1) // 2
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and ranks_lower(queue, queue.heap[child + 1], queue.heap[child]):
+            child += 1
+        below = queue.heap[child]
+        if not ranks_lower(queue, below, slot):
+            break
+        queue.heap[at], queue.place[below] = below, at
+        at = child
+    queue.heap[at], queue.place[slot] = slot, at
+
+
+@numba.njit(cache=True)
+def offer(queue, size, doc, score):
+    """Offer a document to a queue of `size` documents; its size afterwards.
+
+    A full queue drops its lowest document when the newcomer's score is strictly greater.
     """
-    if size < len(scores):
-        at = size
-        scores[at], docs[at] = score, doc
-        while at > 0 and lower(scores, docs, at, (at - 1) // 2):
-            swap(scores, docs, at, (at - 1) // 2)
-            at = (at - 1) // 2
+    if size < len(queue.docs):
+        put(queue, size + 1, size, size, doc, score)
         return size + 1
-    if score > scores[0]:
-        scores[0], docs[0] = score, doc
-        at = 0
-        while True:
-            low = at
-            for child in (2 * at + 1, 2 * at + 2):
-                if child < size and lower(scores, docs, child, low):
-                    low = child
-            if low == at:
-                break
-            swap(scores, docs, at, low)
-            at = low
+    lowest = queue.heap[0]
+    if score > queue.scores[lowest]:
+        put(queue, size, lowest, 0, doc, score)
     return size
 
 
-@numba.njit(cache=True, inline="always")
-def threshold(scores, size):
+@numba.njit(cache=True)
+def offer_uniform(queue_s, queue_f, size, doc, score_s, score_f):
+    """Uniform view: both queues hold the same documents; the lowest of Q_f leaves both.
+
+    A document has the same slot in both queues. Returns their size afterwards.
+    """
+    slot = queue_f.heap[0] if size == len(queue_f.docs) else size
+    if slot < size and score_f <= queue_f.scores[slot]:
+        return size
+    at_s, at_f = (queue_s.place[slot], 0) if slot < size else (size, size)
+    after = max(size, slot + 1)
+    put(queue_s, after, slot, at_s, doc, score_s)
+    put(queue_f, after, slot, at_f, doc, score_f)
+    return after
+
+
+@numba.njit(cache=True)
+def threshold(queue, size):
     """Θ: the lowest score of a full queue, `OPEN` before."""
-    return scores[0] if size == len(scores) else OPEN
-
-
-@numba.njit(cache=True)
-def offer_uniform(scores_s, scores_f, docs, size, doc, score_s, score_f):
-    """Uniform view: both queues hold the same documents; the lowest by `score_f` leaves both.
-
-    Entries stand in no order: scores_s and scores_f float64[k], docs int64[k]. Returns the size
-    afterwards.
-    """
-    if size < len(docs):
-        scores_s[size], scores_f[size], docs[size] = score_s, score_f, doc
-        return size + 1
-    low = 0
-    for entry in range(1, size):
-        if lower(scores_f, docs, entry, low):
-            low = entry
-    if score_f > scores_f[low]:
-        scores_s[low], scores_f[low], docs[low] = score_s, score_f, doc
-    return size
-
-
-@numba.njit(cache=True)
-def threshold_uniform(scores, size):
-    """Θ of a queue without order: its lowest score when full, `OPEN` before."""
-    return np.min(scores) if size == len(scores) else OPEN
+    return queue.scores[queue.heap[0]] if size == len(queue.docs) else OPEN

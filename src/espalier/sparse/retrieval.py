@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from espalier.sparse.index import Index
-from espalier.sparse.traversal import Guidance, Query, Ranking, exhaustive, guided
-
-QUERY_COLUMNS = ["query_id", "term", "bm25", "learned"]
+from espalier.sparse.traversal import Counters, Guidance, Query, Ranking, exhaustive, guided
 
 
 def guidance_of(setting: Mapping[str, Any]) -> Guidance:
@@ -34,30 +33,29 @@ def search(index: Index, query: Query, setting: Mapping[str, Any], k: int) -> Ra
     return guided(index.postings, query, documents, guidance_of(setting), min(k, documents))
 
 
-def by_query(table: pd.DataFrame) -> dict[str, Query]:
-    """Queries from a table with QUERY_COLUMNS (terms distinct within a query)."""
-    return {
-        str(query_id): (
-            rows["term"].to_numpy(dtype=np.int64),
-            rows["bm25"].to_numpy(dtype=np.int64),
-            rows["learned"].to_numpy(dtype=np.int64),
-        )
-        for query_id, rows in table.groupby("query_id", sort=False)
-    }
-
-
 def retrieve(
     index: Index, queries: Mapping[str, Query], setting: Mapping[str, Any], k: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All queries under one setting: the run, and the counters of each query."""
     name = setting["name"]
-    parts, counters = [], []
-    for query_id, query in tqdm(queries.items(), desc=name, unit="query", mininterval=2):
-        docs, scores, counted = search(index, query, setting, k)
-        ids = [index.doc_ids[doc] for doc in docs]
-        parts.append(pd.DataFrame({"query_id": query_id, "doc_id": ids, "score": scores}))
-        counters.append({"system": name, "query_id": query_id, **counted._asdict()})
-    return pd.concat(parts, ignore_index=True), pd.DataFrame(counters)
+    counters, doc_ids, scores = [], [], []
+    for query in tqdm(queries.values(), desc=name, unit="query", mininterval=2):
+        docs, score, counted = search(index, query, setting, k)
+        doc_ids.append([index.doc_ids[doc] for doc in docs])
+        scores.append(score)
+        counters.append(counted)
+    query_ids = np.array(list(queries), dtype=object)
+    run = pd.DataFrame(
+        {
+            "query_id": np.repeat(query_ids, [len(found) for found in doc_ids]),
+            "doc_id": list(chain.from_iterable(doc_ids)),
+            "score": np.concatenate(scores) if scores else np.zeros(0),
+        }
+    )
+    counts = pd.DataFrame(counters, columns=Counters._fields, dtype="int64")
+    counts.insert(0, "system", name)
+    counts.insert(1, "query_id", query_ids)
+    return run, counts
 
 
 def latencies(

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from espalier.sparse.splade import Sparse
+Sparse = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+"""A text's vocabulary ids int32[n], ascending, and their learned weights float32[n], positive."""
 
 
 class Shard(NamedTuple):

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from espalier.models.devices import device
+from espalier.sparse.shards import Sparse
 
 BATCH_TOKENS = 4096
 """Padded tokens in one batch of the trunk."""
@@ -22,9 +23,6 @@ BATCH_TOKENS = 4096
 SLICE = 2048
 """Terms of the vocabulary that are scored at once: the slice's logits stay in the cache, which
 makes pooling twice as fast as over whole rows of logits."""
-
-Sparse = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
-"""Vocabulary ids int32[n], ascending, and their weights float32[n], all positive."""
 
 
 class Splade:

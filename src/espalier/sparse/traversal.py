@@ -15,11 +15,11 @@ import numpy.typing as npt
 from espalier.sparse.guidance import (
     OPEN,
     combined,
+    empty_queue,
     offer,
     offer_uniform,
     skipped,
     threshold,
-    threshold_uniform,
 )
 
 
@@ -176,8 +176,8 @@ def traverse(
             doc[i] = postings.docs[at[i]]
             loaded += 1
 
-    scores_s, docs_s, size_s = np.zeros(k, np.float64), np.zeros(k, np.int64), 0
-    scores_f, docs_f, size_f = np.zeros(k, np.float64), np.zeros(k, np.int64), 0
+    queue_s, queue_f = empty_queue(k), empty_queue(k)
+    size_s = size_f = 0
     over_s, over_f = OPEN, OPEN
     scored = read = 0
 
@@ -235,16 +235,12 @@ def traverse(
                 scored += 1
                 score_s, score_f = combined(sum_b, sum_l, alpha), combined(sum_b, sum_l, beta)
                 if uniform:
-                    size_f = offer_uniform(
-                        scores_s, scores_f, docs_f, size_f, candidate, score_s, score_f
-                    )
-                    over_s = threshold_uniform(scores_s, size_f)
-                    over_f = threshold_uniform(scores_f, size_f)
+                    size_f = offer_uniform(queue_s, queue_f, size_f, candidate, score_s, score_f)
+                    size_s = size_f
                 else:
-                    size_s = offer(scores_s, docs_s, size_s, candidate, score_s)
-                    size_f = offer(scores_f, docs_f, size_f, candidate, score_f)
-                    over_s = threshold(scores_s, size_s)
-                    over_f = threshold(scores_f, size_f)
+                    size_s = offer(queue_s, size_s, candidate, score_s)
+                    size_f = offer(queue_f, size_f, candidate, score_f)
+                over_s, over_f = threshold(queue_s, size_s), threshold(queue_f, size_f)
                 if over_s > 0:
                     over_s *= f_s
                 if over_f > 0:
@@ -266,5 +262,7 @@ def traverse(
             at[term] = seek(postings, at[term], block, target)
             doc[term] = postings.docs[at[term]]
 
-    positive = scores_f[:size_f] > 0
-    return docs_f[:size_f][positive], scores_f[:size_f][positive], scored, read, loaded
+    positive = queue_f.scores[:size_f] > 0
+    return (
+        queue_f.docs[:size_f][positive], queue_f.scores[:size_f][positive], scored, read, loaded
+    )  # fmt: skip

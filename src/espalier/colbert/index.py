@@ -134,9 +134,22 @@ def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64
                 f"{folder}: built from other embeddings than the shards' ({name} differs); "
                 "delete it and run again"
             )
-    # FAISS searches many queries by a matrix product, which rounds otherwise than single
-    # distances: without it a query finds the same neighbours, alone or among others.
-    faiss.cvar.distance_compute_blas_threshold = NEVER
     if isinstance(index, faiss.IndexIVF):
         index.nprobe = nprobe
     return index, frequency
+
+
+def search(index: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Numbers int64[n, k] of the k embeddings nearest to each of float32[n, d]; -1 for none.
+
+    FAISS searches many queries by a matrix product, which rounds otherwise than single
+    distances: without it a query finds the same neighbours, alone or among others.
+    """
+    usual = faiss.cvar.distance_compute_blas_threshold
+    faiss.cvar.distance_compute_blas_threshold = NEVER
+    try:
+        _, found = index.search(np.ascontiguousarray(queries), k)
+    finally:
+        faiss.cvar.distance_compute_blas_threshold = usual
+    numbers: NDArray[np.int64] = found
+    return numbers

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from espalier.colbert.index import search
 from espalier.colbert.maxsim import maxsim
 from espalier.colbert.store import Store
 
@@ -29,9 +30,7 @@ def nearest(index: Any, embeddings: NDArray[np.float32], k_prime: int) -> NDArra
 
     -1 fills a row whose probed partitions hold fewer (equation 2's Psi).
     """
-    _, hits = index.search(np.ascontiguousarray(embeddings), min(k_prime, index.ntotal))
-    found: NDArray[np.int64] = hits
-    return found
+    return search(index, embeddings, min(k_prime, index.ntotal))
 
 
 class Dedupe:

@@ -75,8 +75,8 @@ def test_series_artifacts_and_description(results):
 
 def test_names_and_params():
     assert metric_name("AP(rel=2)@100") == "AP_rel_2__100"
-    assert settings_as_params({"a": {"p": 3, "on": True, "l": [1]}, "x": 0.5}) == {
-        "a.p": "0003", "a.on": "True", "a.l": "[1]", "x": "0.5",
+    assert settings_as_params({"a": {"p": 3, "on": True, "l": [1]}, "x-*": 0.5}) == {
+        "a.p": "0003", "a.on": "True", "a.l": "[1]", "x-_": "0.5",
     }  # fmt: skip
 
 

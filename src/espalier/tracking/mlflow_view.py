@@ -7,6 +7,7 @@ whose content has changed is replaced, so running the chain again adds nothing t
 
 import logging
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -163,7 +164,8 @@ def settings_as_params(settings: Mapping[str, Any], prefix: str = "") -> dict[st
     """Flatten a stage's settings: {'a': {'b': 7}} → {'a.b': '0007'} (params sort as text)."""
     params: dict[str, str] = {}
     for key, value in settings.items():
-        name = f"{prefix}{key}"
+        # MLflow takes letters, digits and a few marks; a pattern such as 'trec-dl-*' has others.
+        name = prefix + re.sub(r"[^\w\-. :/]", "_", key)
         if isinstance(value, Mapping):
             params.update(settings_as_params(value, f"{name}."))
         elif isinstance(value, int) and not isinstance(value, bool):

@@ -95,8 +95,18 @@ def new(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder
     """An untrained encoder: the first `layers` layers of the BERT model in `folder`.
 
     The projection starts orthogonal, so that it keeps what angles it can; torch's seed decides.
+    [MASK] starts as [CLS]: a BERT tuned for sentences has learnt to sum a query up there, whereas
+    its masks say nothing and would outvote the word pieces until long training mends them.
     `layout` holds the arguments of `Layout`.
     """
+    encoder = assembled(folder, layers=layers, dimensions=dimensions, **layout)
+    words = encoder.trunk.get_input_embeddings().weight.data
+    words[encoder.layout.mask] = words[encoder.layout.cls]
+    return encoder
+
+
+def assembled(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder:
+    """Trunk and tokenizer of `folder` under a random projection, on the device."""
     config = AutoConfig.from_pretrained(folder)
     if config.model_type != "bert":
         raise EspalierError(f"models.encoder: {folder} is a {config.model_type}; name a BERT model")
@@ -127,6 +137,6 @@ def save(folder: Path, encoder: Encoder) -> None:
 
 def load(folder: Path) -> Encoder:
     """The encoder that `save` wrote, on the device, for inference."""
-    encoder = new(folder, **json.loads((folder / DESCRIPTION).read_text()))
+    encoder = assembled(folder, **json.loads((folder / DESCRIPTION).read_text()))
     encoder.projection.load_state_dict(load_file(folder / PROJECTION))
     return encoder

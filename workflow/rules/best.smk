@@ -2,23 +2,6 @@
 BEST_TRAINING = ["models.ranker", "best.ranker", "best.batch_tokens", "best.training"]
 
 
-def best_train_settings(wildcards):
-    """The settings of one iteration's training."""
-    chosen = json.loads(settings(*BEST_TRAINING))
-    return json.dumps({**chosen, "step": int(wildcards.step)}, sort_keys=True)
-
-
-def best_rerank_settings(wildcards):
-    """The settings of re-ranking by one ranker."""
-    chosen = json.loads(settings("best.batch_tokens", "best.reranking"))
-    return json.dumps({**chosen, "model": wildcards.model}, sort_keys=True)
-
-
-def best_selector(wildcards):
-    """The ranker of the iteration before."""
-    return f"<results>/best/models/theta{int(wildcards.step) - 1}"
-
-
 rule best_segment:
     """View of the documents, BM25's runs -> instances, candidates, segments as word pieces."""
     input:
@@ -33,6 +16,12 @@ rule best_segment:
         "<results>/logs/best-segment.log",
     benchmark:
         "<results>/benchmarks/best-segment.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
     params:
         settings=settings(
             "models.ranker",
@@ -41,12 +30,6 @@ rule best_segment:
             "best.training.dev_depth",
             "best.reranking.depth",
         ),
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=60,
-    conda:
-        "../../envs/espalier.yaml"
     shell:
         "espalier best segment --view {input.view} --candidates {input.candidates}"
         " --segments {output.segments} --record {output.record}"
@@ -66,14 +49,14 @@ rule best_train_first:
         "<results>/logs/best-train-first.log",
     benchmark:
         "<results>/benchmarks/best-train-first.tsv"
-    params:
-        settings=settings(*BEST_TRAINING),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=600,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings(*BEST_TRAINING),
     shell:
         "espalier best train-first --segments {input.segments} --model {output.model}"
         " --history {output.history} --record {output.record}"
@@ -94,14 +77,14 @@ rule best_train_joint:
         "<results>/logs/best-train-joint.log",
     benchmark:
         "<results>/benchmarks/best-train-joint.tsv"
-    params:
-        settings=settings(*BEST_TRAINING),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=600,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings(*BEST_TRAINING),
     shell:
         "espalier best train-joint --segments {input.segments} --theta0 {output.theta0}"
         " --theta1 {output.theta1} --history {output.history} --record {output.record}"
@@ -112,7 +95,7 @@ rule best_select:
     """Segments, the ranker of the step before -> the segments that this step trains on."""
     input:
         segments="<results>/best/segments",
-        model=best_selector,
+        model=ranker_before,
         code=code("best.arms") + [commands("best")],
     output:
         selection="<results>/best/selections/{step}.parquet",
@@ -123,14 +106,14 @@ rule best_select:
         "<results>/benchmarks/best-select-{step}.tsv"
     wildcard_constraints:
         step="[2-9]|[1-9][0-9]+",
-    params:
-        settings=settings("best.batch_tokens"),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=600,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings("best.batch_tokens"),
     shell:
         "espalier best select --segments {input.segments} --model {input.model}"
         " --selection {output.selection} --record {output.record}"
@@ -153,14 +136,14 @@ rule best_train:
         "<results>/benchmarks/best-train-{step}.tsv"
     wildcard_constraints:
         step="[2-9]|[1-9][0-9]+",
-    params:
-        settings=best_train_settings,
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=600,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings_with("step", *BEST_TRAINING),
     shell:
         "espalier best train --segments {input.segments} --selection {input.selection}"
         " --model {output.model} --history {output.history} --record {output.record}"
@@ -183,14 +166,14 @@ rule best_rerank:
         "<results>/benchmarks/best-rerank-{model}.tsv"
     wildcard_constraints:
         model="maxp|theta[0-9]+",
-    params:
-        settings=best_rerank_settings,
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=600,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings_with("model", "best.batch_tokens", "best.reranking"),
     shell:
         "espalier best rerank --segments {input.segments} --model {input.model}"
         " --runs {output.runs} --scores {output.scores} --record {output.record}"
@@ -217,14 +200,14 @@ rule best_selection_quality:
         "<results>/logs/best-selection-quality.log",
     benchmark:
         "<results>/benchmarks/best-selection-quality.tsv"
-    params:
-        settings=settings(),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings(),
     shell:
         "espalier best selection-quality --view {input.view} --segments {input.segments}"
         " --scores {input.scores} --selections {input.selections}"

@@ -1,12 +1,6 @@
 # Late interaction: train the encoder, embed the passages, index them, prune the queries.
 
 
-def colbert_shard_settings(wildcards):
-    """The settings of one shard's encoding."""
-    chosen = json.loads(settings("colbert.shards"))
-    return json.dumps({**chosen, "shard": int(wildcards.shard)}, sort_keys=True)
-
-
 rule colbert_train:
     """View and its BM25 candidates -> late-interaction encoder."""
     input:
@@ -59,7 +53,7 @@ rule colbert_encode:
         mem_mb=6000,
         runtime=480,
     params:
-        settings=colbert_shard_settings,
+        settings=settings_with("shard", "colbert.shards"),
     shell:
         "espalier colbert encode --view {input.view} --model {input.model} --shard {output.shard}"
         " --record {output.record} --settings {params.settings:q} --log {log}"

@@ -40,6 +40,23 @@ def settings(*keys):
     return json.dumps(chosen, sort_keys=True)
 
 
+def settings_with(wildcard, *keys):
+    """As `settings`, with the value of a wildcard beside them."""
+
+    def chosen(wildcards):
+        value = getattr(wildcards, wildcard)
+        found = json.loads(settings(*keys))
+        found[wildcard] = int(value) if value.isdigit() else value
+        return json.dumps(found, sort_keys=True)
+
+    return chosen
+
+
+def ranker_before(wildcards):
+    """BeST's ranker of the iteration before."""
+    return f"<results>/best/models/theta{int(wildcards.step) - 1}"
+
+
 def view_settings(wildcards):
     """The settings of one view's snapshot."""
     view = config["collections"][wildcards.view]
@@ -91,7 +108,9 @@ def paper_runs(wildcards):
 def cost_tables():
     """What each query cost, for the papers on efficiency that run."""
     papers = [paper for paper in ("colbert", "sparse") if paper in PAPERS]
-    return expand("<results>/{paper}/{table}.parquet", paper=papers, table=["counts", "latency"])
+    return expand(
+        "<results>/{paper}/{table}.parquet", paper=papers, table=["counts", "latency"]
+    )
 
 
 def selection_tables():
@@ -111,7 +130,9 @@ def record_files():
     if "best" in PAPERS:
         names += ["best-segment", "best-train-first", "best-train-joint"]
         names += expand("best-{verb}-{step}", verb=["select", "train"], step=STEPS)
-        names += expand("best-rerank-{model}", model=RANKERS) + ["best-selection-quality"]
+        names += expand("best-rerank-{model}", model=RANKERS) + [
+            "best-selection-quality"
+        ]
     for paper, verbs in {
         "colbert": ["train", "index", "sweep", "latency"],
         "sparse": ["index", "encode-queries", "retrieve", "latency"],

@@ -1,12 +1,6 @@
 # The passages in a dual-weight index, searched under each setting of the config.
 
 
-def sparse_shard_settings(wildcards):
-    """The settings of one shard's encoding."""
-    chosen = json.loads(settings("models.splade", "sparse.max_length", "sparse.shards"))
-    return json.dumps({**chosen, "shard": int(wildcards.shard)}, sort_keys=True)
-
-
 rule sparse_encode:
     """View of the passages -> word-piece frequencies and learned weights of one slice."""
     input:
@@ -27,7 +21,9 @@ rule sparse_encode:
         mem_mb=4000,
         runtime=240,
     params:
-        settings=sparse_shard_settings,
+        settings=settings_with(
+            "shard", "models.splade", "sparse.max_length", "sparse.shards"
+        ),
     shell:
         "espalier sparse encode --view {input.view} --shard {output.shard}"
         " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"

@@ -17,14 +17,14 @@ rule track:
         "<results>/logs/tracking-track.log",
     benchmark:
         "<results>/benchmarks/tracking-track.tsv"
-    params:
-        settings=settings("experiment", "results", "collections"),
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
-    conda:
-        "../../envs/espalier.yaml"
+    params:
+        settings=settings("experiment", "results", "collections"),
     shell:
         "espalier tracking track --ledger {input.ledger}"
         " --artifacts {input.ledger} {input.text} {input.report}/index.html"

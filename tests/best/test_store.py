@@ -1,0 +1,94 @@
+"""The store: segments map back to the text, and the limits of the config hold."""
+
+import pandas as pd
+import pytest
+from transformers import AutoTokenizer
+
+from espalier.best import store
+from espalier.best.inputs import Layout
+from espalier.collections.access import Doc
+from espalier.errors import EspalierError
+
+SETTINGS = {
+    "max_length": 16, "query_length": 4, "title_length": 2, "shortest": 0.4,
+    "training": 3, "inference": None,
+}  # fmt: skip
+WORDS = ["Aa bb cc. ", "Dd e. ", "Ff, gg. ", "Hh ii jj kk ll mm nn.\n\n", "Oo. "]
+LONG = Doc("d1", "a b c", "".join(WORDS * 6))
+EMPTY = Doc("d2", "e", "")
+ALL = {kind: {"d1", "d2"} for kind in store.KINDS}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(checkpoint):
+    return AutoTokenizer.from_pretrained(checkpoint)
+
+
+def cut(tokenizer, **changes):
+    settings = SETTINGS | changes
+    return store.cut(tokenizer, [LONG, EMPTY], ALL, settings, Layout.of(tokenizer).special, 3)
+
+
+def test_segments_are_the_word_pieces_of_their_characters(tokenizer):
+    for kind, table in cut(tokenizer).items():
+        rows = table[table["doc_id"] == "d1"]
+        assert len(rows) == (3 if kind == "training" else rows["segment"].max() + 1)
+        title = store.pieces_of(tokenizer, LONG.title)[:2].tolist()
+        whole = tokenizer(LONG.text, add_special_tokens=False, return_offsets_mapping=True)
+        places = list(zip(whole["input_ids"], whole["offset_mapping"], strict=True))
+        for row in rows.itertuples():
+            own = [i for i, (first, last) in places if row.start <= first and last <= row.end]
+            assert row.pieces.tolist() == title + own
+            assert len(row.pieces) + 4 + 3 <= 16
+
+
+def test_inference_segments_are_the_whole_text(tokenizer):
+    rows = cut(tokenizer)["inference"].query("doc_id == 'd1'")
+    assert "".join(LONG.text[r.start : r.end] for r in rows.itertuples()) == LONG.text
+
+
+def test_a_document_without_text_is_one_segment_of_its_title(tokenizer):
+    for table in cut(tokenizer).values():
+        (row,) = table[table["doc_id"] == "d2"].itertuples()
+        assert (row.start, row.end) == (0, 0)
+        assert row.pieces.tolist() == store.pieces_of(tokenizer, "e").tolist()
+
+
+def test_fewer_segments_are_the_leading_ones(tokenizer, monkeypatch):
+    whole = cut(tokenizer)["inference"].query("doc_id == 'd1' and segment < 4")
+    monkeypatch.setattr(store, "BLOCK", 1)
+    leading = cut(tokenizer, inference=4, training=4)["inference"].query("doc_id == 'd1'")
+    pd.testing.assert_frame_equal(leading.reset_index(drop=True), whole.reset_index(drop=True))
+
+
+def test_only_what_is_wanted_is_cut(tokenizer):
+    wanted = {"training": {"d1"}, "inference": {"d2"}}
+    special = Layout.of(tokenizer).special
+    tables = store.cut(tokenizer, [LONG, EMPTY], wanted, SETTINGS, special, 3)
+    assert set(tables["training"]["doc_id"]) == {"d1"}
+    assert set(tables["inference"]["doc_id"]) == {"d2"}
+
+
+def test_long_queries_are_cut_and_counted(tokenizer):
+    texts = {"train": {"q1": "a b c d e"}, "dev": {"q2": "a b c d"}, "test": {}}
+    table, shortened = store.query_table(tokenizer, texts, 4)
+    assert shortened == 1
+    assert [len(pieces) for pieces in table["pieces"]] == [4, 4]
+
+
+def test_no_room_for_segments_is_the_users_error(tokenizer):
+    with pytest.raises(EspalierError, match=r"best\.segments\.max_length"):
+        cut(tokenizer, max_length=9)
+
+
+def test_written_and_read(tokenizer, tmp_path):
+    layout, tables = Layout.of(tokenizer), cut(tokenizer)
+    queries, _ = store.query_table(tokenizer, {"train": {"q1": "a b"}, "dev": {}, "test": {}}, 4)
+    store.write(tmp_path / "s", layout, {"queries": queries, **tables})
+    opened = store.Store(tmp_path / "s")
+    assert opened.layout == layout
+    assert opened.queries("train")["q1"].tolist() == store.pieces_of(tokenizer, "a b").tolist()
+    assert opened.queries("dev") == {}
+    found = opened.segments("inference")["d1"]
+    expected = tables["inference"].query("doc_id == 'd1'")["pieces"]
+    assert [pieces.tolist() for pieces in found] == [pieces.tolist() for pieces in expected]

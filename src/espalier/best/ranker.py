@@ -73,9 +73,10 @@ def new(folder: Path, *, mark: bool) -> Ranker:
     """A ranker on the checkpoint in `folder`, with a fresh linear layer (torch's generator)."""
     trunk = AutoModel.from_pretrained(folder, use_safetensors=True, add_pooling_layer=False)
     setattr(trunk.config, MARKING, mark)
-    if mark:
+    ranker = Ranker(trunk)
+    if mark:  # after the linear layer, which then starts alike with and without marks
         widen_types(trunk)
-    return Ranker(trunk)
+    return ranker
 
 
 def widen_types(trunk: Any) -> None:

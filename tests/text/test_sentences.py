@@ -1,0 +1,35 @@
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.text.sentences import sentences
+
+
+@given(st.text(alphabet=st.sampled_from("aB.?! \n\t日本。é😀e.g(1)"), max_size=200))
+def test_ranges_are_the_whole_text(text: str) -> None:
+    ranges = sentences(text)
+    assert "".join(text[start:end] for start, end in ranges) == text
+    assert all(a[1] == b[0] for a, b in pairwise(ranges))
+
+
+def test_abbreviations_do_not_end_a_sentence() -> None:
+    text = "It fits, e.g. Fig. 3 of Smith et al. shows it. Then it stops! Does it?"
+    assert [text[a:b].strip() for a, b in sentences(text)] == [
+        "It fits, e.g. Fig. 3 of Smith et al. shows it.",
+        "Then it stops!",
+        "Does it?",
+    ]
+
+
+def test_a_paragraph_break_ends_a_sentence_and_belongs_to_it() -> None:
+    assert sentences("A heading\n\nIts text.") == [(0, 11), (11, 20)]
+
+
+def test_offsets_count_characters_not_bytes() -> None:
+    text = "Élève. 日本語。"
+    assert sentences(text)[-1][1] == len(text)
+
+
+def test_an_empty_text_has_none() -> None:
+    assert sentences("") == []

@@ -5,7 +5,6 @@ from safetensors.torch import load_file
 from transformers import BertModel
 
 from espalier.colbert import encoder
-from espalier.colbert.tokens import batches_by_length
 from espalier.errors import EspalierError
 from tests.colbert.conftest import ID
 
@@ -111,10 +110,3 @@ def test_a_vocabulary_without_markers_is_refused(bert, tmp_path):
     BertTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path)
     with pytest.raises(EspalierError, match=r"\[unused0\]"):
         encoder.new(tmp_path, **SHAPE, drop_punctuation=True)
-
-
-def test_batches_hold_every_text_once_within_the_limit():
-    lengths = [3, 50, 7, 7, 1, 20, 3]
-    batches = list(batches_by_length(lengths, 21))
-    assert sorted(i for batch in batches for i in batch) == list(range(7))
-    assert [[lengths[i] for i in batch] for batch in batches] == [[1, 3, 3], [7, 7], [20], [50]]

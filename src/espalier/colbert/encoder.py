@@ -18,9 +18,10 @@ from torch.nn.functional import normalize
 from tqdm import tqdm
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
-from espalier.colbert.tokens import Layout, batches_by_length
+from espalier.colbert.tokens import Layout
 from espalier.errors import EspalierError
 from espalier.models.devices import device
+from espalier.text.batching import by_length
 
 BATCH_TOKENS = 1024
 """Padded tokens in one batch of documents: larger ones fall out of a core's cache."""
@@ -83,7 +84,7 @@ class Encoder(torch.nn.Module):
         """
         some = [i for i, ids in enumerate(docs) if len(ids)]
         with tqdm(total=len(some), desc="encode", unit="doc", mininterval=2) as bar:
-            for batch in batches_by_length([len(docs[i]) for i in some], BATCH_TOKENS):
+            for batch in by_length([len(docs[i]) for i in some], BATCH_TOKENS):
                 numbers = [some[i] for i in batch]
                 embeddings = self.of_docs([docs[i] for i in numbers]).half().cpu().numpy()
                 for i, row in zip(numbers, embeddings, strict=True):
@@ -95,8 +96,8 @@ def new(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder
     """An untrained encoder: the first `layers` layers of the BERT model in `folder`.
 
     The projection starts orthogonal, so that it keeps what angles it can; torch's seed decides.
-    [MASK] starts as [CLS]: a BERT tuned for sentences has learnt to sum a query up there, whereas
-    its masks say nothing and would outvote the word pieces until long training mends them.
+    [MASK] starts as [CLS], whose embedding is much the same in every text: masks then neither
+    help nor harm, until training teaches them. As BERT has them they outvote the word pieces.
     `layout` holds the arguments of `Layout`.
     """
     encoder = assembled(folder, layers=layers, dimensions=dimensions, **layout)

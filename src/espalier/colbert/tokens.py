@@ -6,7 +6,7 @@ A query is `[CLS] [Q] word pieces [SEP]`, filled with `[MASK]` to a fixed length
 """
 
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -90,18 +90,3 @@ class Layout:
         for row, doc in zip(ids, docs, strict=True):
             row[: len(doc)] = doc
         return ids
-
-
-def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Indices grouped by length, shortest first, with at most `tokens` padded tokens a batch.
-
-    A text longer than `tokens` makes a batch of its own.
-    """
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[i] > tokens:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

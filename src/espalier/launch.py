@@ -33,7 +33,8 @@ def run(overlays: list[Path], cores: str, extra: list[str]) -> int:
     config = configuration.load(root, overlays)
     configuration.check(config, root)
     folder = configuration.experiment_folder(config)
-    command = [sys.executable, "-m", "snakemake", "--cores", cores, "--nolock", *extra]
+    command = [sys.executable, "-m", "snakemake", "--cores", cores, "--nolock"]
+    command += ["--rerun-incomplete", "--show-failed-logs", *extra]
     if overlays:
         command += ["--configfile", *map(str, overlays)]
     try:

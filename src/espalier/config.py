@@ -24,8 +24,8 @@ SCHEMAS = Path("workflow/schemas")
 VIEWS = {"best": ("documents",), "colbert": ("passages", "training"), "sparse": ("passages",)}
 """The views of collections that each paper's part reads."""
 
-MODELS = {"best": "ranker", "colbert": "encoder", "sparse": "splade"}
-"""The model that each paper's part starts from."""
+MODELS = {"best": "ranker", "colbert": "encoder"}
+"""The model that a paper's part starts from; `sparse.weightings` name their own."""
 
 
 def load(root: Path, overlays: Sequence[Path] = ()) -> dict[str, Any]:
@@ -131,7 +131,44 @@ def check_models(config: Mapping[str, Any]) -> None:
     from espalier.models.locate import locate
 
     for paper in config["papers"]:
-        locate(config["models"][MODELS[paper]])
+        if paper in MODELS:
+            locate(config["models"][MODELS[paper]])
+    if "sparse" in config["papers"]:
+        check_weightings(config["sparse"])
+
+
+def check_weightings(sparse: Mapping[str, Any]) -> None:
+    """Check that what weightings name is in place, and that every system has its own name."""
+    from espalier.models.locate import locate
+
+    weightings = sparse["weightings"]
+    for name, spec in weightings.items():
+        key = f"config key 'sparse.weightings.{name}"
+        expansion = spec.get("expansion", {})
+        for part, model in (("model", spec.get("model")), ("tokens", spec.get("tokens"))):
+            if model is not None and not (part == "tokens" and model == "words"):
+                locate(model)
+        if "model" in expansion:
+            locate(expansion["model"])
+        for part, path in (
+            ("documents", spec.get("documents")),
+            ("queries", spec.get("queries")),
+            ("expansion.questions", expansion.get("questions")),
+        ):
+            if path is not None and not Path(path).exists():
+                raise EspalierError(f"{key}.{part}': {path} is missing; name an existing file")
+        if "of" in spec and weightings.get(spec["of"], spec)["kind"] == "own-terms":
+            raise EspalierError(
+                f"{key}.of': '{spec['of']}' is no weighting of documents; "
+                f"name one of {', '.join(n for n, s in weightings.items() if 'of' not in s)}"
+            )
+    systems = [f"{name}-{setting['name']}" for name in weightings for setting in sparse["settings"]]
+    for system in systems:
+        if systems.count(system) > 1:
+            raise EspalierError(
+                f"config key 'sparse.settings': two systems would be named '{system}'; "
+                "give every setting a name of its own"
+            )
 
 
 def check_collections(config: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ its process ends, however it ends, so a killed run leaves nothing to unlock.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ def run(overlays: list[Path], cores: str, extra: list[str]) -> int:
         command += ["--configfile", *map(str, overlays)]
     try:
         with files.locked(folder / ".lock", wait=False):
-            status = subprocess.run(command, check=False, cwd=root).returncode
+            status = subprocess.run(command, check=False, cwd=root, env=environment()).returncode
     except BlockingIOError as error:
         raise EspalierError(
             f"{folder}: another chain is working there; wait for it, "
@@ -48,6 +49,12 @@ def run(overlays: list[Path], cores: str, extra: list[str]) -> int:
     if status == 0 and not extra:
         print(where_to_look(folder, Path(config["results"]), overlays))
     return status
+
+
+def environment() -> dict[str, str]:
+    """The environment of Snakemake: rules find the `espalier` that stands beside this Python."""
+    beside = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": os.pathsep.join([beside, os.environ.get("PATH", "")])}
 
 
 def pages(overlays: list[Path], cores: str) -> int:

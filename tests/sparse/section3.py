@@ -1,40 +1,26 @@
 """A slow transcription of the paper's section 3 and of block-max WAND, to hold the kernel to.
 
-Python lists and dictionaries only; shares nothing with the kernels.
+Python lists, dictionaries and exact fractions only; shares nothing with the kernels.
 """
 
-
-def lists_of(postings, terms):
-    """Per term: [(doc, bm25, learned)…] and [(last doc, max bm25, max learned)…] of its blocks."""
-    lists, blocks = [], []
-    for t in terms:
-        begin, end = int(postings.term_begin[t]), int(postings.term_begin[t + 1])
-        lists.append(
-            [
-                (int(postings.docs[i]), int(postings.bm25[i]), int(postings.learned[i]))
-                for i in range(begin, end)
-            ]
-        )
-        cut = []
-        for m in range(int(postings.term_block[t]), int(postings.term_block[t + 1])):
-            b, e = int(postings.block_begin[m]), int(postings.block_begin[m + 1])
-            rows = lists[-1][b - begin : e - begin]
-            cut.append((rows[-1][0], max(r[1] for r in rows), max(r[2] for r in rows), b - begin))
-        blocks.append(cut)
-    return lists, blocks
+from fractions import Fraction
 
 
-def brute_force(postings, query, documents, beta, k):
-    """Every document's RankScore(d, β), ordered."""
-    terms, weights_b, weights_l = (list(map(int, x)) for x in query)
-    lists, _ = lists_of(postings, terms)
+def shared(b, learned, share):
+    """share · BM25 + (1 − share) · learned, exactly."""
+    exact = Fraction(str(share))
+    return exact * Fraction(b) + (1 - exact) * Fraction(learned)
+
+
+def brute_force(lists, query, beta, k):
+    """Every document's RankScore(d, β), ordered: [(doc, score)…]."""
     total = {}
-    for rows, wb, wl in zip(lists, weights_b, weights_l, strict=True):
-        for doc, b, learned in rows:
+    for t, wb, wl in zip(*(column.tolist() for column in query), strict=True):
+        for doc, (b, learned) in lists[t].items():
             old = total.get(doc, (0, 0))
             total[doc] = (old[0] + wb * b, old[1] + wl * learned)
-    scored = [(beta * b + (1.0 - beta) * learned, doc) for doc, (b, learned) in total.items()]
-    return [(d, s) for s, d in sorted(scored, key=lambda x: (-x[0], x[1])) if s > 0][:k]
+    scored = [(shared(*sums, beta), doc) for doc, sums in total.items()]
+    return [(d, float(s)) for s, d in sorted(scored, key=lambda x: (-x[0], x[1])) if s > 0][:k]
 
 
 class Queue:
@@ -45,7 +31,7 @@ class Queue:
 
     @property
     def threshold(self):
-        return min(s for s, _ in self.entries) if len(self.entries) == self.k else -1.0
+        return min(s for s, _ in self.entries) if len(self.entries) == self.k else -1
 
     def lowest(self):
         return min(self.entries, key=lambda e: (e[0], -e[1]))
@@ -58,11 +44,26 @@ class Queue:
             self.entries.append((score, doc))
 
 
-def dual_guidance(postings, query, documents, guidance, k):
-    """Documents with final scores, ordered; (# Eval, postings read, blocks loaded); queue docs."""
+def dual_guidance(index, query, documents, guidance, k):
+    """Documents with final scores, ordered; (# Eval, postings read, blocks loaded)."""
     alpha, beta, f_s, f_f, dual, uniform = guidance
-    terms, weights_b, weights_l = (list(map(int, x)) for x in query)
-    lists, blocks = lists_of(postings, terms)
+    terms, weights_b, weights_l = (column.tolist() for column in query)
+    postings, cut = index.postings, index.partitions["variable"]
+    lists, blocks, tops = [], [], []
+    for t in terms:
+        begin, end = int(postings.term_begin[t]), int(postings.term_begin[t + 1]) - 1
+        rows = [
+            (int(postings.docs[i]), int(postings.bm25[i]), int(postings.learned[i]))
+            for i in range(begin, end)
+        ]
+        starts = [
+            int(cut.block_begin[m]) - begin
+            for m in range(int(cut.term_block[t]), int(cut.term_block[t + 1]) - 1)
+        ]
+        parts = [rows[s:e] for s, e in zip(starts, [*starts, len(rows)][1:], strict=True)]
+        blocks.append([(p[-1][0], max(r[1] for r in p), max(r[2] for r in p)) for p in parts])
+        tops.append(tuple(max((r[c] for r in rows), default=0) for c in (1, 2)))
+        lists.append(rows)
     at = [0] * len(terms)
     loaded = {(i, 0) for i, rows in enumerate(lists) if rows}
     q_s, q_f = Queue(k), Queue(k)
@@ -72,25 +73,31 @@ def dual_guidance(postings, query, documents, guidance, k):
     def doc_at(i):
         return lists[i][at[i]][0] if at[i] < len(lists[i]) else documents
 
-    def combine(b, learned, share):
-        return share * b + (1.0 - share) * learned
+    def advance(i, target):
+        while doc_at(i) < target:
+            at[i] += 1
+        if doc_at(i) < documents:
+            loaded.add((i, next(m for m, b in enumerate(blocks[i]) if b[0] >= doc_at(i))))
 
     def skip(b, learned):
-        over_s = f_s * q_s.threshold if q_s.threshold > 0 else q_s.threshold
-        over_f = f_f * q_f.threshold if q_f.threshold > 0 else q_f.threshold
-        return combine(b, learned, alpha) <= over_s or (
-            dual and combine(b, learned, beta) <= over_f
+        over_s, over_f = (
+            Fraction(str(f)) * q.threshold if len(q.entries) == k else -1
+            for f, q in ((f_s, q_s), (f_f, q_f))
         )
+        return shared(b, learned, alpha) <= over_s or (dual and shared(b, learned, beta) <= over_f)
+
+    def bound_s(i):
+        return shared(weights_b[i] * tops[i][0], weights_l[i] * tops[i][1], alpha)
 
     while True:
-        order = sorted(range(len(terms)), key=doc_at)
+        order = sorted(range(len(terms)), key=lambda i: (doc_at(i), i))
         b = learned = 0
         candidate = None
         for i in order:
             if doc_at(i) == documents:
                 break
-            b += weights_b[i] * int(postings.term_bm25[terms[i]])
-            learned += weights_l[i] * int(postings.term_learned[terms[i]])
+            b += weights_b[i] * tops[i][0]
+            learned += weights_l[i] * tops[i][1]
             if not skip(b, learned):
                 candidate = doc_at(i)
                 break
@@ -107,13 +114,13 @@ def dual_guidance(postings, query, documents, guidance, k):
                 learned += weights_l[i] * block[2]
                 beyond = min(beyond, block[0] + 1)
         if skip(b, learned):
-            target = beyond
+            advance(max(inside, key=bound_s), beyond)  # the first of equals, as they stand
         elif all(doc_at(i) == candidate for i in inside):
             scored += 1
             read += len(inside)
             b = sum(weights_b[i] * lists[i][at[i]][1] for i in inside)
             learned = sum(weights_l[i] * lists[i][at[i]][2] for i in inside)
-            s, f = combine(b, learned, alpha), combine(b, learned, beta)
+            s, f = shared(b, learned, alpha), shared(b, learned, beta)
             if uniform:
                 alpha_score[candidate] = s
                 q_f.offer(candidate, f)
@@ -122,13 +129,10 @@ def dual_guidance(postings, query, documents, guidance, k):
             else:
                 q_s.offer(candidate, s)
                 q_f.offer(candidate, f)
-            target = candidate + 1
+            for i in inside:
+                advance(i, candidate + 1)
         else:
-            target = candidate
-        for i in inside:
-            while doc_at(i) < target:
-                at[i] += 1
-            if doc_at(i) < documents:
-                loaded.add((i, max(m for m, x in enumerate(blocks[i]) if x[3] <= at[i])))
-    final = sorted(((d, s) for s, d in q_f.entries if s > 0), key=lambda x: (-x[1], x[0]))
+            behind = [i for i in inside if doc_at(i) < candidate]
+            advance(max(behind, key=bound_s), candidate)
+    final = sorted(((d, float(s)) for s, d in q_f.entries if s > 0), key=lambda x: (-x[1], x[0]))
     return final, (scored, read, len(loaded))

@@ -18,6 +18,7 @@ if workflow.is_main_process:
 PAPERS = config["papers"]
 VIEWS = configuration.views_of(config)
 STEPS = range(2, config["best"]["iterations"] + 1)
+WEIGHTINGS = config["sparse"]["weightings"]
 RANKERS = ["maxp", "theta0", "theta1", *(f"theta{step}" for step in STEPS)]
 
 
@@ -50,6 +51,85 @@ def settings_with(wildcard, *keys):
         return json.dumps(found, sort_keys=True)
 
     return chosen
+
+
+def flat_settings(*keys):
+    """The values of dotted keys under their last parts, and the seed, as JSON."""
+    found = {"seed": config["seed"]}
+    for key in keys:
+        value = config
+        for part in key.split("."):
+            value = value[part]
+        found[part] = value
+    return json.dumps(found, sort_keys=True)
+
+
+def source_of(weighting):
+    """The name of the weighting whose shards a weighting uses: its own, or that it is `of`."""
+    return WEIGHTINGS[weighting].get("of", weighting)
+
+
+def shards_of(wildcards):
+    """All shards that a weighting's indexes are built from."""
+    source = source_of(wildcards.weighting)
+    shards = range(config["sparse"]["shards"])
+    return expand(f"<results>/sparse/{source}/shards/{{shard}}", shard=shards)
+
+
+def expansions_of(wildcards):
+    """Files of predicted queries for one slice: a checkpoint's, some that were given, or none."""
+    expansion = WEIGHTINGS[wildcards.weighting].get("expansion", {})
+    if "model" in expansion:
+        return [
+            f"<results>/sparse/{wildcards.weighting}/questions/{wildcards.shard}.jsonl"
+        ]
+    return [expansion["questions"]] if "questions" in expansion else []
+
+
+def optional(option, files):
+    """An option with the files of an input function, nothing when there are none."""
+
+    def given(wildcards, input):
+        return f"{option} {input.expansions}" if files(wildcards) else ""
+
+    return given
+
+
+def shard_settings(wildcards):
+    """A slice of the collection, and the weighting that it is encoded for."""
+    return json.dumps(
+        {
+            "seed": config["seed"],
+            "weighting": WEIGHTINGS[wildcards.weighting],
+            "shard": int(wildcards.shard),
+            "shards": config["sparse"]["shards"],
+        },
+        sort_keys=True,
+    )
+
+
+def index_settings(wildcards):
+    """How a weighting's indexes are built."""
+    own = {"own_terms": source_of(wildcards.weighting) != wildcards.weighting}
+    keys = ["sparse.block_size", "sparse.bits", "sparse.reordered", "bm25.k1", "bm25.b"]
+    return json.dumps({**json.loads(flat_settings(*keys)), **own}, sort_keys=True)
+
+
+def query_settings(wildcards):
+    """How a weighting's queries are encoded."""
+    source = source_of(wildcards.weighting)
+    own = {
+        "own_terms": source != wildcards.weighting,
+        "weighting": WEIGHTINGS[source],
+    }
+    return json.dumps(
+        {**json.loads(flat_settings("sparse.bm25_scale")), **own}, sort_keys=True
+    )
+
+
+def export_settings(wildcards):
+    """The side that is exported."""
+    return json.dumps({"seed": config["seed"], "side": wildcards.side})
 
 
 def ranker_before(wildcards):
@@ -119,7 +199,7 @@ def selection_tables():
     if "best" in PAPERS:
         tables += ["<results>/best/selection.parquet", "<results>/best/history.parquet"]
     if "sparse" in PAPERS:
-        tables += ["<results>/sparse/weights.parquet"]
+        tables += expand("<results>/sparse/{weighting}/weights.parquet", weighting=WEIGHTINGS)
     return tables
 
 
@@ -133,12 +213,16 @@ def record_files():
         names += expand("best-rerank-{model}", model=RANKERS) + [
             "best-selection-quality"
         ]
-    for paper, verbs in {
-        "colbert": ["train", "index", "sweep", "latency"],
-        "sparse": ["index", "encode-queries", "retrieve", "latency"],
-    }.items():
-        if paper in PAPERS:
-            shards = range(config[paper]["shards"])
-            names += [f"{paper}-{verb}" for verb in verbs]
-            names += [f"{paper}-encode-{shard}" for shard in shards]
+    if "colbert" in PAPERS:
+        names += [f"colbert-{verb}" for verb in ["train", "index", "sweep", "latency"]]
+        names += expand("colbert-encode-{shard}", shard=range(config["colbert"]["shards"]))
+    if "sparse" in PAPERS:
+        names += ["sparse-retrieve", "sparse-latency"]
+        names += expand("sparse-{verb}-{weighting}", verb=["index", "encode-queries"], weighting=WEIGHTINGS)
+        for weighting in {source_of(name): None for name in WEIGHTINGS}:
+            shards = range(config["sparse"]["shards"])
+            verbs = ["encode"]
+            if "model" in WEIGHTINGS[weighting].get("expansion", {}):
+                verbs.append("expand")
+            names += expand(f"sparse-{{verb}}-{weighting}-{{shard}}", verb=verbs, shard=shards)
     return expand("<results>/records/{name}.json", name=names)

@@ -1,19 +1,47 @@
-# The passages in a dual-weight index, searched under each setting of the config.
+# The passages in dual-weight indexes, one weighting after another, searched under each setting.
+wildcard_constraints:
+    weighting="|".join(WEIGHTINGS),
+    shard=r"\d+",
+
+
+rule sparse_expand:
+    """View of the passages -> questions that docT5query predicts for one slice, as JSON lines."""
+    input:
+        view="<results>/collection/passages",
+        code=code("sparse.doct5query", "models.locate") + [commands("sparse")],
+    output:
+        questions="<results>/sparse/{weighting}/questions/{shard}.jsonl",
+        record="<results>/records/sparse-expand-{weighting}-{shard}.json",
+    log:
+        "<results>/logs/sparse-expand-{weighting}-{shard}.log",
+    benchmark:
+        "<results>/benchmarks/sparse-expand-{weighting}-{shard}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=720,
+    params:
+        settings=shard_settings,
+    shell:
+        "espalier sparse expand --view {input.view} --questions {output.questions}"
+        " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
 
 
 rule sparse_encode:
-    """View of the passages -> word-piece frequencies and learned weights of one slice."""
+    """View of the passages, their expansions -> frequencies and learned weights of one slice."""
     input:
         view="<results>/collection/passages",
-        code=code("sparse.splade", "sparse.shards", "models.locate")
-        + [commands("sparse")],
+        expansions=expansions_of,
+        code=code("sparse.weightings", "sparse.shards") + [commands("sparse")],
     output:
-        shard=directory("<results>/sparse/shards/{shard}"),
-        record="<results>/records/sparse-encode-{shard}.json",
+        shard=directory("<results>/sparse/{weighting}/shards/{shard}"),
+        record="<results>/records/sparse-encode-{weighting}-{shard}.json",
     log:
-        "<results>/logs/sparse-encode-{shard}.log",
+        "<results>/logs/sparse-encode-{weighting}-{shard}.log",
     benchmark:
-        "<results>/benchmarks/sparse-encode-{shard}.tsv"
+        "<results>/benchmarks/sparse-encode-{weighting}-{shard}.tsv"
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -21,29 +49,26 @@ rule sparse_encode:
         mem_mb=4000,
         runtime=240,
     params:
-        settings=settings_with(
-            "shard", "models.splade", "sparse.max_length", "sparse.shards"
-        ),
+        settings=shard_settings,
+        expansions=optional("--expansions", expansions_of),
     shell:
-        "espalier sparse encode --view {input.view} --shard {output.shard}"
+        "espalier sparse encode --view {input.view} {params.expansions} --shard {output.shard}"
         " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
 
 
 rule sparse_index:
-    """Shards -> dual-weight index, and the distributions of its weights."""
+    """Shards -> a weighting's indexes of both weights and of each, and their distributions."""
     input:
-        shards=expand(
-            "<results>/sparse/shards/{shard}", shard=range(config["sparse"]["shards"])
-        ),
+        shards=shards_of,
         code=code("sparse.index", "sparse.weights") + [commands("sparse")],
     output:
-        index=directory("<results>/sparse/index"),
-        weights="<results>/sparse/weights.parquet",
-        record="<results>/records/sparse-index.json",
+        indexes=directory("<results>/sparse/{weighting}/indexes/{weighting}"),
+        weights="<results>/sparse/{weighting}/weights.parquet",
+        record="<results>/records/sparse-index-{weighting}.json",
     log:
-        "<results>/logs/sparse-index.log",
+        "<results>/logs/sparse-index-{weighting}.log",
     benchmark:
-        "<results>/benchmarks/sparse-index.tsv"
+        "<results>/benchmarks/sparse-index-{weighting}.tsv"
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -51,26 +76,25 @@ rule sparse_index:
         mem_mb=4000,
         runtime=120,
     params:
-        settings=settings("models.splade", "sparse.block_size", "bm25.k1", "bm25.b"),
+        settings=index_settings,
     shell:
-        "espalier sparse index --shards {input.shards} --index {output.index}"
+        "espalier sparse index --shards {input.shards} --indexes {output.indexes}"
         " --weights {output.weights} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
 rule sparse_encode_queries:
-    """View of the passages -> integer query weights of the test split."""
+    """View of the passages -> integer query weights of the test split, for one weighting."""
     input:
         view="<results>/collection/passages",
-        code=code("sparse.splade", "sparse.queries", "models.locate")
-        + [commands("sparse")],
+        code=code("sparse.weightings", "sparse.queries") + [commands("sparse")],
     output:
-        queries="<results>/sparse/queries.parquet",
-        record="<results>/records/sparse-encode-queries.json",
+        queries="<results>/sparse/{weighting}/queries.parquet",
+        record="<results>/records/sparse-encode-queries-{weighting}.json",
     log:
-        "<results>/logs/sparse-encode-queries.log",
+        "<results>/logs/sparse-encode-queries-{weighting}.log",
     benchmark:
-        "<results>/benchmarks/sparse-encode-queries.tsv"
+        "<results>/benchmarks/sparse-encode-queries-{weighting}.tsv"
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -78,17 +102,21 @@ rule sparse_encode_queries:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=settings("models.splade", "sparse.max_length", "sparse.bm25_scale"),
+        settings=query_settings,
     shell:
         "espalier sparse encode-queries --view {input.view} --queries {output.queries}"
         " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
 
 
 rule sparse_retrieve:
-    """Index and queries -> a run for each setting, and what each query touched."""
+    """All weightings' indexes and queries -> a run for each setting, what each query touched."""
     input:
-        index="<results>/sparse/index",
-        queries="<results>/sparse/queries.parquet",
+        indexes=expand(
+            "<results>/sparse/{weighting}/indexes/{weighting}", weighting=WEIGHTINGS
+        ),
+        queries=expand(
+            "<results>/sparse/{weighting}/queries.parquet", weighting=WEIGHTINGS
+        ),
         code=code("sparse.retrieval", "sparse.queries", "evaluation.runs")
         + [commands("sparse")],
     output:
@@ -106,18 +134,22 @@ rule sparse_retrieve:
         mem_mb=4000,
         runtime=120,
     params:
-        settings=settings("sparse.settings", "sparse.depth"),
+        settings=flat_settings("sparse.settings", "sparse.depth"),
     shell:
-        "espalier sparse retrieve --index {input.index} --queries {input.queries}"
+        "espalier sparse retrieve --indexes {input.indexes} --queries {input.queries}"
         " --runs {output.runs} --counts {output.counts} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
 rule sparse_latency:
-    """Index and queries -> time of each query under each setting, interleaved, one thread."""
+    """Indexes and queries -> time of each query under each setting, interleaved, one thread."""
     input:
-        index="<results>/sparse/index",
-        queries="<results>/sparse/queries.parquet",
+        indexes=expand(
+            "<results>/sparse/{weighting}/indexes/{weighting}", weighting=WEIGHTINGS
+        ),
+        queries=expand(
+            "<results>/sparse/{weighting}/queries.parquet", weighting=WEIGHTINGS
+        ),
         code=code("sparse.retrieval", "sparse.queries") + [commands("sparse")],
     output:
         latency="<results>/sparse/latency.parquet",
@@ -133,13 +165,40 @@ rule sparse_latency:
         mem_mb=4000,
         runtime=120,
     params:
-        settings=settings(
+        settings=flat_settings(
             "sparse.settings",
             "sparse.depth",
             "sparse.latency_queries",
             "sparse.latency_repeats",
         ),
     shell:
-        "espalier sparse latency --index {input.index} --queries {input.queries}"
+        "espalier sparse latency --indexes {input.indexes} --queries {input.queries}"
         " --latency {output.latency} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads 1"
+
+
+rule sparse_export:
+    """A weighting's index -> one side's impacts as a CIFF file (asked for by its path)."""
+    input:
+        indexes="<results>/sparse/{weighting}/indexes/{weighting}",
+        code=code("sparse.exchange", "sparse.index") + [commands("sparse")],
+    output:
+        ciff="<results>/sparse/{weighting}/{side}.ciff.gz",
+        record="<results>/records/sparse-export-{weighting}-{side}.json",
+    log:
+        "<results>/logs/sparse-export-{weighting}-{side}.log",
+    benchmark:
+        "<results>/benchmarks/sparse-export-{weighting}-{side}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    wildcard_constraints:
+        side="learned|bm25",
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=120,
+    params:
+        settings=export_settings,
+    shell:
+        "espalier sparse export --index {input.indexes}/union --ciff {output.ciff}"
+        " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from espalier.evaluation import significance
 from espalier.evaluation.results import Results
@@ -283,6 +284,35 @@ def rising(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     return Finding(verdict, f"{said}; {shown}", float(differences.mean()), interval, test)
 
 
+def skew(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
+    """Do one side's scaled weights pile up low and the other's high?
+
+    `table` is a histogram (sparse/weights.py). Told by the medians: on either side of the middle of
+    the scale as published, or only one above the other. All postings are counted, none sampled.
+    """
+    results.require(query["paper"])
+    if query["table"] not in results.tables:
+        return Finding(NOT_TESTED, f"this experiment has no {query['table']}")
+    histogram = results.tables[query["table"]]
+    low, high = (median_of(histogram, query[side]) for side in ("low", "high"))
+    said = f"median of scaled weights: {query['low']} {low:.2f}, {query['high']} {high:.2f}"
+    test = "medians of all postings' weights"
+    if low < 0.5 < high:
+        return Finding(REPRODUCED, f"{said}: low and high, as published", high - low, None, test)
+    if low < high:
+        why = f"{said}: one above the other, but on one side of the middle"
+        return Finding(DIRECTION, why, high - low, None, test)
+    return Finding(NOT_REPRODUCED, f"{said}: not as published", high - low, None, test)
+
+
+def median_of(histogram: pd.DataFrame, side: str) -> float:
+    """The middle of the bin in which half of a side's postings is reached."""
+    rows = histogram[histogram["side"] == side]
+    reached = rows["count"].cumsum().to_numpy() >= rows["count"].sum() / 2
+    at = rows.iloc[int(np.argmax(reached))]
+    return float(at["bin_low"] + at["bin_high"]) / 2
+
+
 def untested(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     """A claim that no stage tests yet: `untested` says why."""
     return Finding(NOT_TESTED, query["reason"])
@@ -294,6 +324,7 @@ QUERIES = {
     "ratio": ratio,
     "onset": onset,
     "rising": rising,
+    "skew": skew,
     "untested": untested,
 }
 """What may stand under `here:`, and who answers it."""

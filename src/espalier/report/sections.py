@@ -128,7 +128,7 @@ def colbert(results: Results, alpha: float) -> Section:
 
 
 def sparse(results: Results, alpha: float) -> Section:
-    """Dual skipping guidance: Tables 1 and 3, Figure 1."""
+    """Dual skipping guidance: Tables 1 to 3, Figure 1."""
     section = Section(
         "sparse",
         "Dual skipping guidance",
@@ -140,27 +140,54 @@ def sparse(results: Results, alpha: float) -> Section:
         counts = tables.means_by_system(results.tables["sparse/counts"])
         share = 100 * counts["blocks_loaded"] / counts["blocks"]
         costs += [counts, share.rename("blocks %").to_frame()]
+    weightings = {
+        name.split("/")[0]: table
+        for name, table in sorted(results.tables.items())
+        if name.endswith("/weights")
+    }
     if "sparse/latency" in results.tables:
         times = tables.milliseconds(results.tables["sparse/latency"])
         costs.append(times)
+        for weighting in weightings:
+            shown = means.iloc[:, 0]
+            shown = shown[shown.index.str.startswith(f"{weighting}-")]
+            shown.index = shown.index.str.removeprefix(f"{weighting}-")
+            ms = times["mean ms"]
+            ms.index = ms.index.str.removeprefix(f"{weighting}-")
+            section.draw(
+                f"dths-quality-time-{weighting}",
+                figures.quality_against_time(shown, ms, str(means.columns[0])),
+                f"Quality against mean time per query, {weighting}; one thread, all settings "
+                "interleaved.",
+            )
+    for weighting, histogram in weightings.items():
         section.draw(
-            "dths-quality-time",
-            figures.quality_against_time(means.iloc[:, 0], times["mean ms"], str(means.columns[0])),
-            "Quality against mean time per query, one thread, all settings interleaved.",
+            f"dths-figure-1-{weighting}",
+            figures.weights(histogram),
+            f"Figure 1 on this run: distribution of posting weights of {weighting}, min-max "
+            "scaled.",
         )
-    if "sparse/weights" in results.tables:
-        section.draw(
-            "dths-figure-1",
-            figures.weights(results.tables["sparse/weights"]),
-            "Figure 1 on this run: distribution of posting weights, min-max scaled.",
+    for number, caption, belongs in PAPER_TABLES:
+        chosen = [name for name in means.index if belongs(str(name))]
+        section.tables.append(
+            tables.systems_table(
+                means.loc[chosen], costs, f"{caption} (as Table {number}); work is a mean per query"
+            )
         )
-    section.tables.append(
-        tables.systems_table(
-            means, costs, "Relevance, work and time by setting (as Tables 1 and 3); work is a mean "
-            "per query",
-        )
-    )  # fmt: skip
     return section
+
+
+def designed(system: str) -> bool:
+    """Whether a system's setting is one of the paper's Table 3."""
+    return any(part in system for part in ("-dths", "-hybrid", "-original")) and "-k" not in system
+
+
+PAPER_TABLES: list[tuple[int, str, Callable[[str], bool]]] = [
+    (1, "Relevance and time of each weighting", lambda system: "-k" not in system),
+    (2, "Another k", lambda system: "-k" in system),
+    (3, "Design options", designed),
+]
+"""DTHS's tables: number, caption, and whether a system belongs there."""
 
 
 SECTIONS: dict[str, Callable[[Results, float], Section]] = {

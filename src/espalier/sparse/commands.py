@@ -1,6 +1,7 @@
-"""`espalier sparse …`: weights, the dual-weight index, retrieval with skipping."""
+"""`espalier sparse …`: weights, the dual-weight index, retrieval with skipping, CIFF files."""
 
-import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from espalier.stage import Job, Room
@@ -10,104 +11,140 @@ room = Room("sparse")
 SPLIT = "test"
 
 
-@room.stage(inputs=("view",), outputs=("shard",))
-def encode(job: Job) -> dict[str, Any]:
-    """Word-piece frequencies and learned weights of one slice of the collection."""
-    from espalier.collections.view import View
+@room.stage(inputs=("view",), outputs=("questions",))
+def expand(job: Job) -> dict[str, Any]:
+    """Questions that docT5query predicts for one slice of the collection, as JSON lines."""
+    import json
+
     from espalier.models import devices
     from espalier.models.locate import locate
-    from espalier.sparse import shards
-    from espalier.sparse.splade import Splade
+    from espalier.sparse.doct5query import DocT5Query
 
     devices.seeded(job.seed, job.threads)
-    view = View(job.path("view"))
-    number, of = job.settings["shard"], job.settings["sparse"]["shards"]
-    start, stop = (view.docs_count * i // of for i in (number, number + 1))
-    model = Splade(locate(job.settings["models"]["splade"]), job.settings["sparse"]["max_length"])
-    docs = list(view.docs(start, stop))
-    pieces = model.word_pieces([f"{doc.title} {doc.text}".strip() for doc in docs])
-    learned = model.weights(pieces, "learned weights")
-    shard = shards.build([doc.doc_id for doc in docs], pieces, learned)
+    spec = job.settings["weighting"]["expansion"]
+    first, doc_ids, texts = slice_of(job)
+    model = DocT5Query(locate(spec["model"]), spec["samples"], spec["max_new_tokens"], job.seed)
+    asked = model.expansions(texts, first, "predicted queries")
+    with job.out("questions").open("w") as stream:
+        for doc_id, questions in zip(doc_ids, asked, strict=True):
+            stream.write(json.dumps({"id": doc_id, "predicted_queries": questions}) + "\n")
+    return {"documents": len(doc_ids), "questions": sum(map(len, asked))}
+
+
+@room.stage(inputs=("view", "expansions?"), outputs=("shard",))
+def encode(job: Job) -> dict[str, Any]:
+    """Term frequencies and learned weights of one slice of the collection."""
+    from espalier.models import devices
+    from espalier.sparse import shards, weightings
+
+    devices.seeded(job.seed, job.threads)
+    _, doc_ids, texts = slice_of(job)
+    if job.paths("expansions"):
+        texts = weightings.expanded(doc_ids, texts, job.paths("expansions"))
+    encoded = weightings.encoder(job.settings["weighting"]).documents(doc_ids, texts)
+    shard = shards.build(doc_ids, encoded)
     shards.write(job.out("shard"), shard)
     return {
-        "documents": len(docs),
+        "documents": len(doc_ids),
         "postings": len(shard.terms),
-        "learned_terms_per_document": sum(len(terms) for terms, _ in learned) / max(len(docs), 1),
+        "learned_terms_per_document": int((shard.learned > 0).sum()) / max(len(doc_ids), 1),
     }
 
 
-@room.stage(inputs=("shards+",), outputs=("index", "weights"))
+def slice_of(job: Job) -> tuple[int, list[str], list[str]]:
+    """The number of a shard's first document, its doc_ids, and their titles with their texts."""
+    from espalier.collections.view import View
+
+    view = View(job.path("view"))
+    number, of = job.settings["shard"], job.settings["shards"]
+    start, stop = (view.docs_count * i // of for i in (number, number + 1))
+    docs = list(view.docs(start, stop))
+    return start, [d.doc_id for d in docs], [f"{d.title} {d.text}".strip() for d in docs]
+
+
+@room.stage(inputs=("shards+",), outputs=("indexes", "weights"))
 def index(job: Job) -> dict[str, Any]:
-    """The dual-weight index of all shards, and the distributions of its weights."""
-    from espalier.models.locate import locate
+    """Dual-weight and single-weight indexes of all shards, and how the weights are distributed."""
     from espalier.sparse import index as dual
     from espalier.sparse import shards, weights
 
     settings = job.settings
-    model = locate(settings["models"]["splade"])
-    built = dual.build(
-        [shards.read(path) for path in job.paths("shards")],
-        json.loads((model / "config.json").read_text())["vocab_size"],
-        settings["sparse"]["block_size"],
-        settings["bm25"]["k1"],
-        settings["bm25"]["b"],
-    )
-    dual.write(job.out("index"), built)
-    weights.distribution(built.postings).to_parquet(job.out("weights"), index=False)
-    return {k: v for k, v in built.meta.items() if isinstance(v, int | float)}
+    parts = [shards.read(path) for path in job.paths("shards")]
+    found: dict[str, Any] = {}
+    for support in dual.SUPPORTS:
+        folder = job.out("indexes") / support
+        meta = dual.build(
+            folder,
+            parts,
+            block_size=settings["block_size"],
+            k1=settings["k1"],
+            b=settings["b"],
+            bits=settings["bits"],
+            support=support,
+            own_terms=settings["own_terms"],
+            reordered=settings["reordered"],
+        )
+        dual.seal(folder, meta)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        found |= {f"{key} {support}": meta[key] for key in ("documents", "postings", "terms")}
+        found[f"bytes_per_posting {support}"] = size / max(meta["postings"], 1)
+    postings = dual.read(job.out("indexes") / "union").postings
+    weights.distribution(postings).to_parquet(job.out("weights"), index=False)
+    return found
 
 
 @room.stage(inputs=("view",), outputs=("queries",))
 def encode_queries(job: Job) -> dict[str, Any]:
-    """Integer query weights: word-piece frequencies for BM25, the model's for the learned side."""
+    """Integer query weights: a term's frequency for BM25, the model's weight on the other side."""
     from espalier.collections.view import View
     from espalier.models import devices
-    from espalier.models.locate import locate
-    from espalier.sparse import queries
-    from espalier.sparse.splade import Splade
+    from espalier.sparse import queries, weightings
 
     devices.seeded(job.seed, job.threads)
-    settings = job.settings["sparse"]
     texts = View(job.path("view")).queries(SPLIT)
-    model = Splade(locate(job.settings["models"]["splade"]), settings["max_length"])
-    pieces = model.word_pieces(list(texts.values()))
-    learned = model.weights(pieces, "query weights")
-    encoded = {
-        query_id: queries.encoded(words, weights, settings["bm25_scale"])
-        for query_id, words, weights in zip(texts, pieces, learned, strict=True)
-    }
-    table = queries.table(encoded)
+    encoded = weightings.encoder(job.settings["weighting"]).queries(texts)
+    if job.settings["own_terms"]:
+        encoded = {query_id: weightings.own_terms(text) for query_id, text in encoded.items()}
+    table = queries.table(encoded, job.settings["bm25_scale"])
     table.to_parquet(job.out("queries"), index=False)
     return {
         "queries": len(texts),
-        "word_pieces_per_query": float((table["bm25"] > 0).sum() / max(len(texts), 1)),
+        "bm25_terms_per_query": float((table["bm25"] > 0).sum() / max(len(texts), 1)),
         "learned_terms_per_query": float((table["learned"] > 0).sum() / max(len(texts), 1)),
     }
 
 
-@room.stage(inputs=("index", "queries"), outputs=("runs", "counts"))
+def weightings_of(job: Job) -> Iterator[tuple[str, Path, Any]]:
+    """Each weighting's name, the folder of its indexes, its encoded queries."""
+    import pandas as pd
+
+    for indexes, queries in zip(job.paths("indexes"), job.paths("queries"), strict=True):
+        yield indexes.name, indexes, pd.read_parquet(queries)
+
+
+@room.stage(inputs=("indexes+", "queries+"), outputs=("runs", "counts"))
 def retrieve(job: Job) -> dict[str, Any]:
-    """All queries under every setting of the config: runs and counters."""
+    """All queries under every setting of the config, for every weighting: runs and counters."""
     import pandas as pd
 
     from espalier.evaluation import runs
-    from espalier.sparse import index as dual
-    from espalier.sparse import queries, retrieval
+    from espalier.sparse import retrieval
 
-    settings = job.settings["sparse"]
-    opened = dual.read(job.path("index"))
-    asked = queries.by_query(pd.read_parquet(job.path("queries")))
     counts = []
-    for setting in settings["settings"]:
-        run, counted = retrieval.retrieve(opened, asked, setting, settings["depth"])
-        metadata = {"method": {"automatic": True, "retrieval": [dict(setting)]}}
-        runs.write(job.out("runs") / f"{setting['name']}{runs.SUFFIX}", run, metadata)
-        counts.append(counted)
+    for name, indexes, encoded in weightings_of(job):
+        opened = retrieval.Opened(indexes, encoded)
+        for setting in job.settings["settings"]:
+            system = f"{name}-{setting['name']}"
+            k = setting.get("k", job.settings["depth"])
+            run, counted = retrieval.retrieve(opened, setting, k, system)
+            metadata = {"method": {"automatic": True, "retrieval": [dict(setting)]}}
+            runs.write(job.out("runs") / f"{system}{runs.SUFFIX}", run, metadata)
+            counts.append(counted)
     table = pd.concat(counts, ignore_index=True)
     table.to_parquet(job.out("counts"), index=False)
     return {
-        "k": settings["depth"],
-        "k_over_documents": settings["depth"] / len(opened.doc_ids),
+        "k": job.settings["depth"],
+        "k_over_documents": job.settings["depth"] / max(opened.documents, 1),
         **{
             f"documents_scored {name}": float(mean)
             for name, mean in table.groupby("system")["documents_scored"].mean().items()
@@ -115,20 +152,35 @@ def retrieve(job: Job) -> dict[str, Any]:
     }
 
 
-@room.stage(inputs=("index", "queries"), outputs=("latency",))
+@room.stage(inputs=("indexes+", "queries+"), outputs=("latency",))
 def latency(job: Job) -> dict[str, Any]:
     """Time of each query under every setting, interleaved, on one thread."""
     import pandas as pd
 
-    from espalier.sparse import index as dual
-    from espalier.sparse import queries, retrieval
+    from espalier.sparse import retrieval
 
-    settings = job.settings["sparse"]
-    opened = dual.read(job.path("index"))
-    asked = queries.by_query(pd.read_parquet(job.path("queries")))
-    timed = dict(list(asked.items())[: settings["latency_queries"]])
-    table = retrieval.latencies(
-        opened, timed, settings["settings"], settings["depth"], settings["latency_repeats"]
-    )
-    table.to_parquet(job.out("latency"), index=False)
-    return {"queries": len(timed)}
+    settings = job.settings
+    tables = [
+        retrieval.latencies(
+            retrieval.Opened(indexes, encoded),
+            settings["settings"],
+            settings["depth"],
+            settings["latency_queries"],
+            settings["latency_repeats"],
+            name,
+        )
+        for name, indexes, encoded in weightings_of(job)
+    ]
+    pd.concat(tables, ignore_index=True).to_parquet(job.out("latency"), index=False)
+    return {"queries": tables[0]["query_id"].nunique()}
+
+
+@room.stage(inputs=("index",), outputs=("ciff",))
+def export(job: Job) -> dict[str, Any]:
+    """One side of an index as a CIFF file of impacts, for other engines to read."""
+    from espalier.sparse import ciff, exchange
+    from espalier.sparse import index as dual
+
+    lists = exchange.as_ciff(dual.read(job.path("index")), job.settings["side"])
+    ciff.write(job.out("ciff"), lists)
+    return {"documents": len(lists.doc_ids), "postings": len(lists.docs)}

@@ -1,8 +1,10 @@
-"""Section 3 of the paper: bounds, rank scores, thresholds, the skipping judgment, the two queues.
+"""Section 3 of the paper: bounds and rank scores, the skipping judgment, the two queues.
 
-Scores are sums over the query's terms of two integers, B (BM25) and L (learned). They are only
-combined at the end, so no order of summation changes a score, and a bound that is no smaller in
-both parts is no smaller when combined.
+Bound(d, α) and RankScore(d, β) are sums over the query's terms, so a share is given to the query's
+weights, once: share · BM25 + (1 − share) · learned. Shares are thousandths and weights integers,
+so that every sum is an integer (held in a float64, exact below 2^53): no order of summation
+changes a score, and a bound is never smaller than the score it bounds. Scores are divided by
+`UNITS` at the end.
 
 Two readings are fixed here, once for all tests. A queue holding fewer than k documents has the
 threshold `OPEN`, which skips nothing. A document enters a full queue only with a strictly greater
@@ -16,29 +18,50 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-OPEN = -1.0
-"""Threshold of a queue that is not full: below every score."""
+from espalier.sparse.heap import lower
+from espalier.sparse.postings import Query
+
+UNITS = 1000
+"""Parts that α and β are given in."""
+
+
+class Guidance(NamedTuple):
+    """How to skip and to rank. α = β, F = 1 and a single threshold are safe."""
+
+    alpha: float
+    beta: float
+    f_s: float = 1.0
+    f_f: float = 1.0
+    dual: bool = False
+    uniform: bool = False
+
+
+class Mixed(NamedTuple):
+    """A query's weights [n] under one share, BM25's and the learned, times `UNITS`."""
+
+    bm25: npt.NDArray[np.float64]
+    learned: npt.NDArray[np.float64]
+
+
+def mixed(query: Query, share: float) -> Mixed:
+    """The weights that make sums share · BM25 + (1 − share) · learned."""
+    part = round(share * UNITS)
+    return Mixed(
+        (query.bm25 * part).astype(np.float64), (query.learned * (UNITS - part)).astype(np.float64)
+    )
 
 
 @numba.njit(cache=True, inline="always")
-def combined(bm25: int, learned: int, share: float) -> float:
-    """Bound(d, α) and RankScore(d, β): share · BM25 + (1 − share) · learned."""
-    return share * bm25 + (1.0 - share) * learned
-
-
-@numba.njit(cache=True, inline="always")
-def skipped(bm25, learned, alpha, beta, over_s, over_f, dual):
-    """The judgment on a bound (B, L): single threshold, or either of the two.
+def skipped(bound_s, bound_f, over_s, over_f, dual):
+    """The judgment on a document's two bounds: by a single threshold, or by either of the two.
 
     `over_s` is F_s · Θ_s and `over_f` is F_f · Θ_f.
     """
-    if combined(bm25, learned, alpha) <= over_s:
-        return True
-    return dual and combined(bm25, learned, beta) <= over_f
+    return bound_s <= over_s or (dual and bound_f <= over_f)
 
 
 class Queue(NamedTuple):
-    """A queue of the k best documents: k slots, and a binary heap of the slots in use."""
+    """A queue of the uniform view: k slots, and a binary heap of the slots in use."""
 
     scores: npt.NDArray[np.float64]
     """[k]: a slot's score."""
@@ -60,10 +83,8 @@ def empty_queue(k):
 
 @numba.njit(cache=True)
 def ranks_lower(queue, a, b):
-    """Whether slot a ranks below slot b: smaller score, or equal and larger document number."""
-    if queue.scores[a] == queue.scores[b]:
-        return queue.docs[a] > queue.docs[b]
-    return queue.scores[a] < queue.scores[b]
+    """Whether slot a ranks below slot b."""
+    return lower(queue.scores[a], queue.docs[a], queue.scores[b], queue.docs[b])
 
 
 @numba.njit(cache=True)
@@ -87,21 +108,6 @@ def put(queue, size, slot, at, doc, score):
 
 
 @numba.njit(cache=True)
-def offer(queue, size, doc, score):
-    """Offer a document to a queue of `size` documents; its size afterwards.
-
-    A full queue drops its lowest document when the newcomer's score is strictly greater.
-    """
-    if size < len(queue.docs):
-        put(queue, size + 1, size, size, doc, score)
-        return size + 1
-    lowest = queue.heap[0]
-    if score > queue.scores[lowest]:
-        put(queue, size, lowest, 0, doc, score)
-    return size
-
-
-@numba.njit(cache=True)
 def offer_uniform(queue_s, queue_f, size, doc, score_s, score_f):
     """Uniform view: both queues hold the same documents; the lowest of Q_f leaves both.
 
@@ -115,9 +121,3 @@ def offer_uniform(queue_s, queue_f, size, doc, score_s, score_f):
     put(queue_s, after, slot, at_s, doc, score_s)
     put(queue_f, after, slot, at_f, doc, score_f)
     return after
-
-
-@numba.njit(cache=True)
-def threshold(queue, size):
-    """Θ: the lowest score of a full queue, `OPEN` before."""
-    return queue.scores[queue.heap[0]] if size == len(queue.docs) else OPEN

@@ -1,19 +1,63 @@
 """From a config's settings and encoded queries to rankings, counters and latencies."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from tqdm import tqdm
 
-from espalier.sparse.index import Index
-from espalier.sparse.traversal import Counters, Guidance, Query, Ranking, exhaustive, guided
+from espalier.errors import EspalierError
+from espalier.sparse.cursors import MOST_TERMS
+from espalier.sparse.daat import daat
+from espalier.sparse.dths import dths
+from espalier.sparse.guidance import UNITS, Guidance, mixed
+from espalier.sparse.index import Index, read
+from espalier.sparse.postings import (
+    Counters,
+    Query,
+    Ranking,
+    Side,
+    bm25_side,
+    learned_side,
+    lists,
+    ranked,
+)
+from espalier.sparse.queries import by_query
+from espalier.sparse.wand import wand
+from espalier.sparse.windows import CHUNK, windows
+
+Setting = Mapping[str, Any]
+"""One of the config's settings."""
+
+PARTITION = {"bmw": "fixed"}
+"""Partition whose blocks an algorithm uses; the others use variable ones."""
+
+WINDOWS = 64
+"""Windows that a small collection is at least cut into, so that a threshold can form early."""
+
+LARGEST_WINDOW = 8192
+"""Documents of a window: 32 KiB of accumulators."""
+
+SMALLEST_WINDOW = 256
 
 
-def guidance_of(setting: Mapping[str, Any]) -> Guidance:
+class Scoring(NamedTuple):
+    """What is summed for a document: one side or both, the query's weights, and their unit."""
+
+    terms: npt.NDArray[np.int64]
+    first: Side
+    second: Side | None
+    w_first: npt.NDArray[np.float64]
+    w_second: npt.NDArray[np.float64]
+    unit: float
+
+
+def guidance_of(setting: Setting) -> Guidance:
     """The guidance that a config's setting describes."""
     return Guidance(
         float(setting["alpha"]),
@@ -25,25 +69,137 @@ def guidance_of(setting: Mapping[str, Any]) -> Guidance:
     )
 
 
-def search(index: Index, query: Query, setting: Mapping[str, Any], k: int) -> Ranking:
-    """The top k of one query under one setting."""
+def support_of(setting: Setting) -> str:
+    """Which index a setting traverses: one side's own when it ranks by that side alone.
+
+    `index: union` makes it traverse the postings of both sides all the same.
+    """
+    if setting["algorithm"] == "dths":
+        return "union"
+    own = {0.0: "learned", 1.0: "bm25"}.get(float(setting["beta"]), "union")
+    return str(setting.get("index", own))
+
+
+def scoring(index: Index, partition: str, query: Query, beta: float) -> Scoring:
+    """RankScore(d, β) as sums over postings; a side whose share is 0 is not read."""
+    blocks = index.partitions[partition]
+    learned, bm25 = (s(index.postings, blocks) for s in (learned_side, bm25_side))
+    if beta in (0.0, 1.0):
+        side, weights = (learned, query.learned) if beta == 0 else (bm25, query.bm25)
+        kept = weights > 0
+        nothing = np.zeros(int(kept.sum()))
+        return Scoring(
+            query.terms[kept], side, None, weights[kept].astype(np.float64), nothing, 1.0
+        )
+    weights_b, weights_l = mixed(query, beta)
+    return Scoring(query.terms, learned, bm25, weights_l, weights_b, float(UNITS))
+
+
+def search(index: Index, query: Query, setting: Setting, k: int) -> Ranking:
+    """The top k of one query under one setting.
+
+    Algorithms: daat, taat (exhaustive), maxscore, blockmax-maxscore, wand, bmw, vbmw, dths; auto is
+    the one that was never far from the fastest of the safe ones (benchmarks/sparse.py): maxscore.
+    """
     documents = len(index.doc_ids)
-    if setting["algorithm"] == "exhaustive":
-        return exhaustive(index.postings, query, documents, float(setting["beta"]), k)
-    return guided(index.postings, query, documents, guidance_of(setting), min(k, documents))
+    k = min(k, documents)
+    algorithm = setting["algorithm"]
+    partition = PARTITION.get(algorithm, "variable")
+    moved = lists(index.postings, index.partitions[partition])
+    if len(query.terms) > MOST_TERMS:
+        raise EspalierError(
+            f"query of {len(query.terms)} terms: at most {MOST_TERMS} can be searched; cut it"
+        )
+    if algorithm == "dths":
+        guidance = guidance_of(setting)
+        blocks = index.partitions[partition]
+        terms, unit = query.terms, float(UNITS)
+        found = dths(
+            moved, bm25_side(index.postings, blocks), learned_side(index.postings, blocks),
+            terms, mixed(query, guidance.alpha), mixed(query, guidance.beta),
+            documents, k, *guidance[2:],
+        )  # fmt: skip
+    else:
+        terms, *sides, _, _, unit = scored = scoring(
+            index, partition, query, float(setting["beta"])
+        )
+        factor = float(setting.get("f", 1.0))
+        if algorithm == "daat":
+            found = daat(moved, *sides, terms, *typed(scored), documents, k)
+        elif algorithm in ("wand", "bmw", "vbmw"):
+            by_block = algorithm != "wand"
+            found = wand(moved, *sides, terms, *typed(scored), documents, k, by_block, factor)
+        else:
+            pruned, by_block = algorithm != "taat", algorithm == "blockmax-maxscore"
+            found = windows(
+                moved, *sides, terms, *typed(scored), accumulators(scored, documents),
+                documents, k, pruned, by_block, factor,
+            )  # fmt: skip
+    docs, scores, count, read, loaded = found
+    docs, scores = ranked(docs, scores / unit)
+    total = (moved.term_block[terms + 1] - moved.term_block[terms] - 1).sum()
+    return docs, scores, Counters(int(count), int(read), int(loaded), int(total))
+
+
+def typed(scored: Scoring) -> list[npt.NDArray[Any]]:
+    """The query's weights on both sides as int64 where posting weights are integers, too."""
+    whole = np.issubdtype(scored.first.weights.dtype, np.integer)
+    return [weights.astype(np.int64 if whole else np.float64) for weights in scored[3:5]]
+
+
+def accumulators(scored: Scoring, documents: int) -> npt.NDArray[Any]:
+    """Zeros for the documents of one window, of the narrowest type that holds all sums."""
+    largest = float(scored.w_first @ scored.first.term_max[scored.terms].astype(np.float64))
+    if scored.second is not None:
+        tops = scored.second.term_max[scored.terms].astype(np.float64)
+        largest += float(scored.w_second @ tops)
+    kind: type[Any] = np.float64
+    if np.issubdtype(scored.first.weights.dtype, np.integer):
+        kind = np.int32 if largest < 2**31 else np.int64
+    window = min(max(documents // WINDOWS // CHUNK * CHUNK, SMALLEST_WINDOW), LARGEST_WINDOW)
+    return np.zeros(window, kind)
+
+
+class Opened:
+    """The indexes of one weighting, each opened when first needed, and its queries."""
+
+    def __init__(self, folder: Path, encoded: pd.DataFrame) -> None:
+        self.folder, self.encoded = folder, encoded
+        self.indexes: dict[str, Index] = {}
+        self.queries: dict[str, dict[str, Query]] = {}
+
+    def for_setting(self, setting: Setting) -> tuple[Index, dict[str, Query]]:
+        """The index that a setting traverses, and the queries in its term numbers."""
+        support = support_of(setting)
+        if support not in self.indexes:
+            self.indexes[support] = read(self.folder / support)
+            lexicon = self.indexes[support].lexicon
+            self.queries[support] = by_query(self.encoded, lexicon)
+        return self.indexes[support], self.queries[support]
+
+    @property
+    def documents(self) -> int:
+        """Documents of the collection."""
+        return max((len(index.doc_ids) for index in self.indexes.values()), default=0)
 
 
 def retrieve(
-    index: Index, queries: Mapping[str, Query], setting: Mapping[str, Any], k: int
+    opened: Opened, setting: Setting, k: int, system: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """All queries under one setting: the run, and the counters of each query."""
-    name = setting["name"]
-    counters, doc_ids, scores = [], [], []
-    for query in tqdm(queries.values(), desc=name, unit="query", mininterval=2):
+    """All queries under one setting: the run, and the counters of each query.
+
+    `overlap` among them is the share of the safe ranking's top k that was found.
+    """
+    index, queries = opened.for_setting(setting)
+    safe = {"algorithm": "auto", "beta": setting["beta"]}
+    counters, doc_ids, scores, overlap = [], [], [], []
+    for query in tqdm(queries.values(), desc=system, unit="query", mininterval=2):
         docs, score, counted = search(index, query, setting, k)
-        doc_ids.append([index.doc_ids[doc] for doc in docs])
+        doc_ids.append([index.doc_ids[doc] for doc in docs.tolist()])
         scores.append(score)
         counters.append(counted)
+        expected = search(index, query, safe, k)[0]
+        overlap.append(np.isin(expected, docs).mean() if len(expected) else 1.0)
     query_ids = np.array(list(queries), dtype=object)
     run = pd.DataFrame(
         {
@@ -53,37 +209,32 @@ def retrieve(
         }
     )
     counts = pd.DataFrame(counters, columns=Counters._fields, dtype="int64")
-    counts.insert(0, "system", name)
+    counts.insert(0, "system", system)
     counts.insert(1, "query_id", query_ids)
+    counts["overlap"] = np.array(overlap, dtype=np.float64)
     return run, counts
 
 
 def latencies(
-    index: Index,
-    queries: Mapping[str, Query],
-    settings: list[Mapping[str, Any]],
-    k: int,
-    repeats: int,
+    opened: Opened, settings: Sequence[Setting], k: int, most: int, repeats: int, prefix: str
 ) -> pd.DataFrame:
-    """Nanoseconds of each query under each setting, the settings interleaved query by query.
+    """Nanoseconds of each of `most` queries under each setting, interleaved query by query.
 
-    The median of `repeats` rounds; a first round, not counted, compiles and warms.
+    The median of `repeats` rounds; a first round, not counted, compiles and warms. Columns system
+    (`prefix`-setting), query_id, total_ns.
     """
-    rounds: list[dict[tuple[str, str], int]] = []
+    ready = [(setting, *opened.for_setting(setting)) for setting in settings]
+    chosen = list(opened.encoded["query_id"].unique()[:most])
+    taken: dict[tuple[str, str], list[int]] = {}
     for _ in range(repeats + 1):
-        taken: dict[tuple[str, str], int] = {}
-        for query_id, query in tqdm(queries.items(), desc="latency", unit="query", mininterval=2):
-            for setting in settings:
+        for query_id in tqdm(chosen, desc="latency", unit="query", mininterval=2):
+            for setting, index, queries in ready:
                 started = time.perf_counter_ns()
-                search(index, query, setting, k)
-                taken[setting["name"], query_id] = time.perf_counter_ns() - started
-        rounds.append(taken)
+                search(index, queries[query_id], setting, setting.get("k", k))
+                passed = time.perf_counter_ns() - started
+                taken.setdefault((setting["name"], query_id), []).append(passed)
     rows = [
-        {
-            "system": system,
-            "query_id": query_id,
-            "total_ns": int(np.median([r[system, query_id] for r in rounds[1:]])),
-        }
-        for system, query_id in rounds[0]
+        {"system": f"{prefix}-{name}", "query_id": query_id, "total_ns": int(np.median(times[1:]))}
+        for (name, query_id), times in taken.items()
     ]
     return pd.DataFrame(rows, columns=["system", "query_id", "total_ns"])

@@ -4,7 +4,7 @@ w_t = max over positions i of log(1 + ReLU(logit_{i,t})) (Formal et al., SPLADE 
 arXiv 2109.10086, equation 6).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from espalier.models.devices import device
 from espalier.sparse.shards import Sparse
+from espalier.text.batching import by_length
 
 BATCH_TOKENS = 4096
 """Padded tokens in one batch of the trunk."""
@@ -41,6 +42,12 @@ class Splade:
         self.model.set_output_embeddings(unscored)
         self.max_length = max_length
 
+    @property
+    def lexicon(self) -> list[str]:
+        """Word piece of each vocabulary id."""
+        pieces: list[str] = self.tokenizer.convert_ids_to_tokens(list(range(len(self.terms))))
+        return pieces
+
     def word_pieces(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of whole texts, special tokens left out."""
         encoded = self.tokenizer(
@@ -56,7 +63,7 @@ class Splade:
         inputs = [[start, *text[:room], end] for text in pieces]
         results: list[Sparse | None] = [None] * len(inputs)
         with tqdm(total=len(inputs), desc=progress, unit="text", mininterval=2) as bar:
-            for batch in batches([len(text) for text in inputs]):
+            for batch in by_length([len(text) for text in inputs], BATCH_TOKENS):
                 pooled = self.pool([inputs[i] for i in batch])
                 for i, row in zip(batch, pooled, strict=True):
                     terms = np.flatnonzero(row > 0).astype(np.int32)
@@ -84,16 +91,3 @@ class Splade:
         # ReLU and log grow with the logit, so they may follow the maximum: once per term.
         weights: npt.NDArray[np.float32] = (pooled + self.bias).relu().log1p().cpu().numpy()
         return weights
-
-
-def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of texts grouped by length, at most `BATCH_TOKENS` padded tokens a batch."""
-    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
-    batch: list[int] = []
-    for i in order:
-        if batch and (len(batch) + 1) * lengths[i] > BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

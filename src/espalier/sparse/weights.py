@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from espalier.sparse.traversal import Postings
+from espalier.sparse.postings import Postings
 
 BINS = 50
 

@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export HF_HUB_DISABLE_TELEMETRY := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help setup reproduce smoke test check mlflow report claims lock clean-venv
+.PHONY: help setup reproduce smoke test check mlflow report claims bench-sparse lock clean-venv
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ report: setup  ## the report, and Snakemake's own; both paths are printed
 
 claims: setup  ## the claims ledger as JSON on standard output
 	@$(BIN)/espalier claims $(OVERLAY)
+
+bench-sparse: setup  ## sparse retrieval against PISA (about 10 minutes; writes benchmarks/results/sparse.json)
+	@OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.sparse
 
 lock: setup  ## resolve pyproject.toml anew into requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --python-version 3.11 \

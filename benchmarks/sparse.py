@@ -174,7 +174,9 @@ def real(folder: Path, work: str, scratch: Path, count: int) -> Iterator[ratios.
         (Query(alone[i].terms, alone[i].bm25, alone[i].learned // QUERY_UNIT), mixed[i])
         for i in list(alone)[:count]
     ]
-    rival = pisa.Pisa(scratch / work, single, learned_side(single.postings, single.partitions["fixed"]))
+    rival = pisa.Pisa(
+        scratch / work, single, learned_side(single.postings, single.partitions["fixed"])
+    )
     for k in DEPTHS:
         yield from compared(
             work, timed(single, both, rival, pairs, k), k, {10: 0.75, 1000: 0.20}.get(k)
@@ -187,7 +189,8 @@ def start(index: Path) -> Iterator[ratios.Row]:
     program = (
         "import sys, time, numpy as np; t = time.perf_counter(); "
         "from espalier.sparse.index import read; from espalier.sparse.postings import Query; "
-        "from espalier.sparse.retrieval import search; i = read(__import__('pathlib').Path(sys.argv[1])); "
+        "from espalier.sparse.retrieval import search; from pathlib import Path; "
+        "i = read(Path(sys.argv[1])); "
         "q = Query(np.array([5]), np.array([1]), np.array([1])); "
         "[search(i, q, s, 10) for s in ({'algorithm': 'auto', 'beta': 0.0}, "
         "{'algorithm': 'vbmw', 'beta': 0.0}, {'algorithm': 'dths', 'alpha': 0.9, 'beta': 0.2, "

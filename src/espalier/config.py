@@ -134,14 +134,21 @@ def check_models(config: Mapping[str, Any]) -> None:
         if paper in MODELS:
             locate(config["models"][MODELS[paper]])
     if "sparse" in config["papers"]:
-        check_weightings(config["sparse"])
+        check_weightings(config)
 
 
-def check_weightings(sparse: Mapping[str, Any]) -> None:
+def weightings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The weightings that run: those that no overlay set to null."""
+    return {name: spec for name, spec in config["sparse"]["weightings"].items() if spec}
+
+
+def check_weightings(config: Mapping[str, Any]) -> None:
     """Check that what weightings name is in place, and that every system has its own name."""
     from espalier.models.locate import locate
 
-    weightings = sparse["weightings"]
+    weightings = weightings_of(config)
+    if not weightings:
+        raise EspalierError("config key 'sparse.weightings': none is left; name one")
     for name, spec in weightings.items():
         key = f"config key 'sparse.weightings.{name}"
         expansion = spec.get("expansion", {})
@@ -162,7 +169,8 @@ def check_weightings(sparse: Mapping[str, Any]) -> None:
                 f"{key}.of': '{spec['of']}' is no weighting of documents; "
                 f"name one of {', '.join(n for n, s in weightings.items() if 'of' not in s)}"
             )
-    systems = [f"{name}-{setting['name']}" for name in weightings for setting in sparse["settings"]]
+    settings = config["sparse"]["settings"]
+    systems = [f"{name}-{setting['name']}" for name in weightings for setting in settings]
     for system in systems:
         if systems.count(system) > 1:
             raise EspalierError(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from espalier.errors import EspalierError
-from espalier.evaluation import claims, comparisons, ledger
+from espalier.evaluation import claims, comparisons, findings, ledger
 from espalier.evaluation.findings import (
     DIRECTION,
     NOT_REPRODUCED,
@@ -195,13 +195,37 @@ def test_a_column_that_no_table_has_is_an_error() -> None:
         claims.judge([case], results(), RULES)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        # Of ten postings in ten bins, the median bin's middle: .25 and .75; .25 and .35; equal.
+        ([0, 4, 2, 2, 1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 2, 2, 2, 2, 2], REPRODUCED),
+        ([0, 4, 2, 2, 1, 1, 0, 0, 0, 0], [0, 2, 2, 2, 2, 2, 0, 0, 0, 0], DIRECTION),
+        ([0, 4, 2, 2, 1, 1, 0, 0, 0, 0], [0, 4, 2, 2, 1, 1, 0, 0, 0, 0], NOT_REPRODUCED),
+    ],
+)
+def test_skewed_distributions(low, high, verdict) -> None:
+    edges = np.linspace(0, 1, 11)
+    histogram = pd.concat(
+        [
+            pd.DataFrame({"side": side, "bin_low": edges[:-1], "bin_high": edges[1:], "count": n})
+            for side, n in (("bm25", low), ("learned", high))
+        ]
+    )
+    query = {"paper": "sparse", "table": "splade/weights", "low": "bm25", "high": "learned"}
+    found = findings.skew(query, {}, Results({"splade/weights": histogram}, {"sparse": {}}), RULES)
+    assert found.verdict == verdict
+    absent = findings.skew(query, {}, Results({}, {"sparse": {}}), RULES)
+    assert absent.verdict == NOT_TESTED
+
+
 def test_our_own_claims_are_valid_and_name_what_exists() -> None:
     rows = claims.load(sorted((ROOT / "claims").glob("*.yaml")))
     assert len({row["id"] for row in rows}) == len(rows)
     assert {row["paper"] for row in rows} == {"best", "colbert", "sparse"}
     for row in rows:
         ((_, query),) = row["here"].items()
-        source = query.get("table", f"{query.get('paper', row['paper'])}/").split("/")[0]
+        source = query.get("paper") or query.get("table", row["paper"]).split("/")[0]
         assert source == row["paper"]
     judged = claims.judge(rows, Results(), RULES)
     assert {row["verdict"] for row in judged} == {NOT_TESTED}

@@ -16,8 +16,8 @@ from espalier.evaluation.findings import VERDICTS
 from espalier.report import figures, tables
 
 ALL_FIGURES = {
-    "best-history", "best-selection", "dths-figure-1", "dths-quality-time", "pruning-figure-2",
-    "pruning-figure-3", "stage-times",
+    "best-history", "best-selection", "dths-figure-1-splade", "dths-quality-time-splade",
+    "pruning-figure-2", "pruning-figure-3", "stage-times",
 }  # fmt: skip
 
 
@@ -37,11 +37,13 @@ def test_evaluate_writes_what_the_other_stages_read(made) -> None:
     assert set(summary["systems"]) == set(synthetic.SYSTEMS["sparse"])
     per_query = pd.read_parquet(made / "evaluation" / "sparse.per_query.parquet")
     assert list(per_query.columns) == ["system", "query_id", "measure", "value"]
-    mean = per_query.query("system == 'dths' and measure == 'AP'")["value"].mean()
-    assert summary["systems"]["dths"]["AP"] == pytest.approx(mean)
+    mean = per_query.query("system == 'splade-dths' and measure == 'AP'")["value"].mean()
+    assert summary["systems"]["splade-dths"]["AP"] == pytest.approx(mean)
     compared = pd.read_parquet(made / "evaluation" / "sparse.comparisons.parquet")
     assert list(compared.columns) == list(COLUMNS)
-    assert set(compared["system"]) == {"dths", "dths-st", "hybrid"}
+    assert set(compared["system"]) == {
+        "splade-dths", "splade-dths-st", "splade-dths-k100", "splade-hybrid"
+    }  # fmt: skip
 
 
 def test_the_ledger_judges_every_claim_and_the_page_shows_it(made) -> None:

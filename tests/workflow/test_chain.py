@@ -147,7 +147,7 @@ def test_mlflow_serves_the_verdict_first(undisturbed):
         server.wait(timeout=30)
     names = [r["info"]["run_name"] for r in found]
     assert names[0].startswith("verdicts: ")
-    assert {"best theta1", "colbert icf-p03", "sparse dths"} <= set(names)
+    assert {"best theta1", "colbert icf-p03", "sparse splade-dths"} <= set(names)
     notes = {tag["key"]: tag["value"] for tag in experiment["tags"]}["mlflow.note.content"]
     assert "reproduced" in notes.splitlines()[0]
 

@@ -18,7 +18,7 @@ if workflow.is_main_process:
 PAPERS = config["papers"]
 VIEWS = configuration.views_of(config)
 STEPS = range(2, config["best"]["iterations"] + 1)
-WEIGHTINGS = config["sparse"]["weightings"]
+WEIGHTINGS = configuration.weightings_of(config)
 RANKERS = ["maxp", "theta0", "theta1", *(f"theta{step}" for step in STEPS)]
 
 
@@ -147,6 +147,12 @@ def paper_settings(wildcards):
     """The settings of one paper's evaluation: what all share, and its own families."""
     evaluation = dict(config["evaluation"])
     families = evaluation.pop("families")[wildcards.paper]
+    if wildcards.paper == "sparse":
+        families = [
+            json.loads(json.dumps(family).replace("{weighting}", weighting))
+            for family in families
+            for weighting in WEIGHTINGS
+        ]
     chosen = {"seed": config["seed"], "paper": wildcards.paper}
     return json.dumps(
         {**chosen, "evaluation": {**evaluation, "families": families}}, sort_keys=True

@@ -51,11 +51,28 @@ def judge(
     for claim in claims:
         ((name, query),) = claim["here"].items()
         try:
-            finding = QUERIES[name](query, claim, results, rules)
+            finding = QUERIES[name](chosen(query, results), claim, results, rules)
         except Absent as reason:
             finding = Finding(NOT_TESTED, str(reason))
         rows.append(row(claim, finding))
     return rows
+
+
+def chosen(query: Mapping[str, Any], results: Results) -> dict[str, Any]:
+    """A query with one name wherever it offers several ('a|b'): the first that is among results.
+
+    The last one where none is, so that the reason why it is not tested names it.
+    """
+    known = {
+        *results.tables,
+        *(s for paper in results.summaries.values() for s in paper.get("systems", ())),
+    }
+    decided = dict(query)
+    for key, value in query.items():
+        if isinstance(value, str) and "|" in value:
+            names = value.split("|")
+            decided[key] = next((name for name in names if name in known), names[-1])
+    return decided
 
 
 def row(claim: Mapping[str, Any], finding: Finding) -> dict[str, Any]:

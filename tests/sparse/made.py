@@ -27,7 +27,7 @@ def make_index(lists, block_size, documents, dtype=np.uint8):
             if name == "fixed"
             else blocks.variable(weights[1], begin, block_size)
         )
-        last = docs[np.append(cut[1][1:], len(docs)) - 1]
+        last = docs[np.append(cut[1], len(docs))[1:] - 1]
         partitions[name] = Partition(*cut, last, *(blocks.maxima(w, cut[1]) for w in weights))
     names = Names.of(str(i) for i in range(documents))
     return Index(postings, partitions, names, {str(t): t for t in range(len(lists))}, {})

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -123,6 +123,7 @@ def test_fixed_blocks_are_full_but_for_each_list_s_last(parts, size):
 
 @settings(deadline=None, max_examples=50)
 @given(parts_of_lists, st.sampled_from([0.0, 1.0, 1.5, 4.0, 1000.0]))
+@example([np.array([0, 1], np.uint8)], 1000.0)
 def test_variable_blocks_tile_every_list(parts, mean):
     weights, term_begin = ended(parts)
     term_block, block_begin = blocks.variable(weights, term_begin, mean)

@@ -1,6 +1,7 @@
 import json
 import math
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.lib.format import open_memmap
 
 from espalier.errors import EspalierError
-from espalier.sparse import blocks, ciff, exchange, index, queries, shards
+from espalier.sparse import ciff, exchange, index, queries, shards
 from espalier.sparse.guidance import Guidance
 from espalier.sparse.names import Names
 from espalier.sparse.postings import Partition, Postings, Query
@@ -70,7 +71,7 @@ def check_partitions(opened):
     for partition in opened.partitions.values():
         assert partition.term_block[-1] == len(partition.block_begin)
         ends = np.append(partition.block_begin, len(postings.docs))
-        for m, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for m, (begin, end) in enumerate(pairwise(ends)):
             assert partition.block_last[m] == postings.docs[begin:end].max()
             assert partition.block_bm25[m] == postings.bm25[begin:end].max()
             assert partition.block_learned[m] == postings.learned[begin:end].max()
@@ -449,36 +450,49 @@ def test_any_damaged_file_is_named(tmp_path):
 
 
 def test_postings_beyond_the_first_four_thousand_millions_are_found(tmp_path):
-    # Files that are sparse on the disk: term 0 has 2^32 postings that no one reads, term 1 three.
-    far = 2**32
-    docs = open_memmap(tmp_path / "docs.npy", "w+", np.uint32, (far + 5,))
-    weights = open_memmap(tmp_path / "weights.npy", "w+", np.uint8, (far + 5,))
-    docs[far:], weights[far + 1 : far + 4] = [3, 0, 1, 2, 3], [5, 9, 7]
-    begin = np.array([0, far + 1, far + 5])
-    term_block, block_begin = blocks.fixed(begin, far)
-    assert block_begin.tolist() == [0, far, far + 1, far + 4]
-    tops = np.array([1, 9], np.uint8)
-    block_tops = np.array([1, 0, 9, 0], np.uint8)
-    partition = Partition(
-        term_block, block_begin, np.array([2, 3, 2, 3], np.uint32), block_tops, block_tops
+    # Files that are sparse on the disk: 2^32 postings of a term that no query has, then the lists
+    # of a small index, whose rankings must not change by that.
+    near = make_index(
+        [{doc: (1, 1 + doc % 5) for doc in range(0, 200, 2)}, {100: (3, 90), 151: (3, 200)}], 8, 200
     )
-    opened = index.Index(
-        Postings(np.asarray(docs), *[np.asarray(weights)] * 2, begin, tops, tops),
-        {"fixed": partition, "variable": partition},
-        Names.of("abc"),
-        {"0": 0, "1": 1},
-        {},
+    far, size = 2**32, len(near.postings.docs)
+    docs = open_memmap(tmp_path / "docs.npy", "w+", np.uint32, (far + size,))
+    bm25 = open_memmap(tmp_path / "bm25.npy", "w+", np.uint8, (far + size,))
+    learned = open_memmap(tmp_path / "learned.npy", "w+", np.uint8, (far + size,))
+    docs[far - 1] = 200
+    docs[far:], bm25[far:], learned[far:] = near.postings[:3]
+    opened = near._replace(
+        postings=Postings(
+            *(np.asarray(array) for array in (docs, bm25, learned)),
+            np.append(0, near.postings.term_begin + far),
+            *(np.append(array[:1], array) for array in near.postings[4:]),
+        ),
+        partitions={
+            name: Partition(
+                np.append(0, blocks.term_block + 1),
+                np.append(0, blocks.block_begin + far),
+                np.append(np.uint32(200), blocks.block_last),
+                *(np.append(array[:1], array) for array in blocks[3:]),
+            )
+            for name, blocks in near.partitions.items()
+        },
     )
-    query = Query(np.array([1]), np.array([2]), np.array([2]))
+    assert opened.postings.term_begin[1] == far and opened.postings.docs.dtype == np.uint32
+    weights = np.array([2, 3]), np.array([2, 3])
     for setting in EVERY:
-        docs_found, scores, counters = search(opened, query, {**setting, "beta": 0.5}, 2)
-        assert (docs_found.tolist(), scores.tolist()) == ([1, 2], [18, 14])
-        assert counters.blocks == 1
+        expected = search(near, Query(np.array([0, 1]), *weights), {**setting, "beta": 0.5}, 2)
+        found = search(opened, Query(np.array([1, 2]), *weights), {**setting, "beta": 0.5}, 2)
+        # Document 151 has the second term alone, 100 has both.
+        assert found[0].tolist() == [151, 100]
+        assert found[1].tolist() == [3 * (3 + 200) / 2, (2 * (1 + 1) + 3 * (3 + 90)) / 2]
+        assert found[2] == expected[2]
 
 
 weight = st.sampled_from([0, 1, 2, 255])
 lists = st.lists(
-    st.dictionaries(st.integers(0, 5), st.tuples(weight, weight), max_size=6), max_size=12
+    st.dictionaries(st.integers(0, 5), st.tuples(weight, weight), max_size=6),
+    min_size=1,
+    max_size=12,
 )
 
 

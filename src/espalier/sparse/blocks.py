@@ -131,11 +131,11 @@ def tuned_cost(weights: Weights, term_begin: npt.NDArray[np.int64], mean: float)
     filled = term_begin[:-1][np.diff(term_begin) > 0]
     if not len(filled):
         return 1.0
-    # At the cost of the worst list as one block, no list is worth a cut.
+    # Above the cost of the worst list as one block, no list is worth a cut; twice that is tried.
     sums = np.add.reduceat(weights, filled, dtype=np.float64)
     sizes = np.diff(np.append(filled, len(weights)))
     worst = float((np.maximum.reduceat(weights, filled) * sizes.astype(np.float64) - sums).max())
-    high = np.log2(worst) if worst > 0 else 0.0
+    high = np.log2(worst) + 1 if worst > 0 else 0.0
     low = high - STEPS
     best, nearest = 2.0**high, np.inf
     for _ in range(STEPS):

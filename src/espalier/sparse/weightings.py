@@ -14,7 +14,7 @@ first (`expansion`): by questions that a docT5query checkpoint asks, or from a f
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,6 +75,8 @@ class WordPieces:
 
     def encoded(self, texts: Sequence[str], progress: str) -> list[Text]:
         """Of texts, in their order."""
+        if not texts:  # which tokenizers refuse
+            return []
         pieces = self.model.word_pieces(texts)
         learned = self.model.weights(pieces, progress)
         lexicon = self.model.lexicon
@@ -113,7 +115,7 @@ class Precomputed:
         found = (from_vectors if self.spec["kind"] == "vectors" else from_ciff)(path, set(doc_ids))
         if doc_ids and not found:
             raise EspalierError(
-                f"{path}: has none of the collection's documents (such as '{doc_ids[0]}'); "
+                f"{path}: has none of this slice's documents (such as '{doc_ids[0]}'); "
                 "name the vectors of this collection in 'documents'"
             )
         counted = self.tokens(texts)
@@ -176,10 +178,11 @@ def own_terms(text: Text) -> Text:
     return Text(text.frequency, {t: w for t, w in text.learned.items() if t in text.frequency})
 
 
-def expanded(
-    doc_ids: Sequence[str], texts: Sequence[str], paths: Iterable[Path]
-) -> list[str]:  # fmt: skip
-    """Each text with the questions that the files predict for it."""
+def expanded(doc_ids: Sequence[str], texts: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Each text with the questions that the files predict for it.
+
+    EspalierError when they predict none for any.
+    """
     wanted = set(doc_ids)
     questions: dict[str, str] = {}
     for path in paths:
@@ -188,7 +191,7 @@ def expanded(
                 questions[doc_id] = f"{questions.get(doc_id, '')} {asked}".strip()
     if doc_ids and not questions:
         raise EspalierError(
-            f"{', '.join(map(str, paths))}: expands none of the collection's documents (such as "
+            f"{', '.join(map(str, paths))}: expands none of this slice's documents (such as "
             f"'{doc_ids[0]}'); name this collection's predicted queries in 'expansion'"
         )
     pairs = zip(doc_ids, texts, strict=True)

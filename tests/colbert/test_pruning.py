@@ -21,16 +21,43 @@ def frequency():
 
 def test_first_is_the_order_of_the_query(layout, frequency):
     queries = layout.queries(["graph of edge", "tree"])
-    order = pruning.orders(layout, frequency)["first"](queries)
+    order = pruning.orders(layout, frequency, frequency, 1)["first"](queries)
     assert order.tolist() == [list(range(12))] * 2
 
 
 def test_icf_by_hand(layout, frequency):
     # 0 [CLS], 1 [Q], 2 graph, 3 of, 4 norm (unseen), 5 edge, 6 tree, 7 vector (unseen), 8 [SEP]
     queries = layout.queries(["graph of norm edge tree vector", "of"])
-    order = pruning.orders(layout, frequency)["icf"](queries)
+    order = pruning.orders(layout, frequency, frequency, 1)["icf"](queries)
     assert order[0].tolist() == [6, 2, 5, 3, 4, 7, 0, 1, 8, 9, 10, 11]
     assert order[1].tolist() == [2, 0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_idf_takes_the_frequency_in_documents(layout, frequency):
+    in_documents = frequency.copy()
+    in_documents[ID["graph"]] = 1  # all five in one document, so rarer than tree
+    queries = layout.queries(["graph of norm edge tree vector"])
+    order = pruning.orders(layout, frequency, in_documents, 1)["idf"](queries)
+    assert order[0].tolist() == [2, 6, 5, 3, 4, 7, 0, 1, 8, 9, 10, 11]
+
+
+def test_the_published_codes_order_by_hand(layout, frequency):
+    # tree 2, graph 5, edge 5, [CLS] 40, of 90; then [Q], norm, vector, [SEP] (no count), masks.
+    queries = layout.queries(["graph of norm edge tree vector"])
+    order = pruning.orders(layout, frequency, frequency, 1)["icf-code"](queries)
+    assert order[0].tolist() == [6, 2, 5, 0, 3, 1, 4, 7, 8, 9, 10, 11]
+
+
+def test_random_orders_are_permutations_that_seed_and_query_decide(layout, frequency):
+    queries = layout.queries([f"{word} of edge" for word in ("graph", "tree", "norm")] * 2)
+    order = pruning.orders(layout, frequency, frequency, 1)["random"](queries)
+    assert (np.sort(order, axis=1) == np.arange(12)).all()
+    assert order[:3].tolist() == order[3:].tolist()
+    assert len({tuple(row) for row in order.tolist()}) == 3
+    alone = pruning.orders(layout, frequency, frequency, 1)["random"](queries[1:2])
+    assert alone[0].tolist() == order[1].tolist()
+    other = pruning.orders(layout, frequency, frequency, 2)["random"](queries)
+    assert other.tolist() != order.tolist()
 
 
 def test_kinds_count_as_the_paper_does(layout):

@@ -38,6 +38,9 @@ def test_shards_are_numbered_through(tmp_path):
     everything = np.concatenate([t for tokens in written for t in tokens])
     frequency = store.frequency(opened.shards, 9)
     assert frequency.tolist() == [int((everything == t).sum()) for t in range(9)]
+    by_document = [set(t.tolist()) for tokens in written for t in tokens]
+    counted = [sum(t in terms for terms in by_document) for t in range(9)]
+    assert store.document_frequency(opened.shards, 9).tolist() == counted
 
 
 def test_a_shard_of_empty_documents_alone(tmp_path):

@@ -42,9 +42,11 @@ def pipelines(bert, tmp_path_factory):
     opened = store.open_store([folder / "0", folder / "1"])
     built, plan = index.build(opened.shards, sample=0.05, subquantizers=4, bits=8, seed=1)
     assert plan.partitions == 0
-    orders = pruning.orders(
-        model.layout, store.frequency(opened.shards, len(model.layout.tokenizer))
+    vocabulary = len(model.layout.tokenizer)
+    frequencies = (
+        f(opened.shards, vocabulary) for f in (store.frequency, store.document_frequency)
     )
+    orders = pruning.orders(model.layout, *frequencies, seed=1)
 
     def make(k_prime, depth):
         return Pipeline(model, built, opened, orders, Dedupe(opened), k_prime, depth)

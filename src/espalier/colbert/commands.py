@@ -81,13 +81,18 @@ def index(job: Job) -> dict[str, Any]:
     """Build the approximate index of all shards' embeddings."""
     import json
 
+    import numpy as np
+
     from espalier.colbert import index as ann
     from espalier.colbert import store
 
     shards = store.open_store(job.paths("shards")).shards
     built, plan = ann.build(shards, **job.settings["colbert"]["index"], seed=job.seed)
     vocabulary = json.loads((job.path("model") / "config.json").read_text())["vocab_size"]
-    ann.write(job.out("index"), built, store.frequency(shards, vocabulary), shards[0].encoder)
+    frequencies = np.stack(
+        [f(shards, vocabulary) for f in (store.frequency, store.document_frequency)]
+    )
+    ann.write(job.out("index"), built, frequencies, shards[0].encoder)
     documents = sum(len(shard.doc_ids) for shard in shards)
     return {
         "documents": documents,
@@ -166,12 +171,12 @@ def opened(job: Job) -> tuple[Mapping[str, str], Any]:
     settings = job.settings["colbert"]["retrieval"]
     model = encoder.load(job.path("model"))
     embeddings = store.open_store(job.paths("shards"))
-    found, frequency = ann.read(job.path("index"), embeddings, settings["nprobe"])
+    found, frequencies = ann.read(job.path("index"), embeddings, settings["nprobe"])
     pipeline = Pipeline(
         model,
         found,
         embeddings,
-        pruning.orders(model.layout, frequency),
+        pruning.orders(model.layout, frequencies[0], frequencies[1], job.seed),
         Dedupe(embeddings),
         settings["k_prime"],
         settings["depth"],

@@ -102,11 +102,14 @@ def blocks(shards: Sequence[Shard]) -> Iterator[NDArray[np.float32]]:
             yield shard.embeddings[start : start + BLOCK].astype(np.float32)
 
 
-def write(folder: Path, index: Any, frequency: NDArray[np.int64], encoder: str) -> None:
-    """Write the index, the collection frequency of each vocabulary id, and what they belong to."""
+def write(folder: Path, index: Any, frequencies: NDArray[np.int64], encoder: str) -> None:
+    """Write the index, the frequencies of each vocabulary id, and what they belong to.
+
+    `frequencies` int64[2, vocabulary]: in the collection, and in documents.
+    """
     folder.mkdir(parents=True)
     faiss.write_index(index, str(folder / "index.faiss"))
-    np.save(folder / "frequency.npy", frequency)
+    np.save(folder / "frequency.npy", frequencies)
     described = {"encoder": encoder, "embeddings": index.ntotal, "dimensions": index.d}
     (folder / "index.json").write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
 
@@ -119,7 +122,7 @@ def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64
     try:
         described = json.loads((folder / "index.json").read_text())
         index = faiss.read_index(str(folder / "index.faiss"))
-        frequency: NDArray[np.int64] = np.load(folder / "frequency.npy")
+        frequencies: NDArray[np.int64] = np.load(folder / "frequency.npy")
     except (OSError, EOFError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise EspalierError(f"{folder}: not an index ({why}); delete it and run again") from error
@@ -136,7 +139,7 @@ def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64
             )
     if isinstance(index, faiss.IndexIVF):
         index.nprobe = nprobe
-    return index, frequency
+    return index, frequencies
 
 
 def search(index: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:

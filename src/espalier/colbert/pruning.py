@@ -37,13 +37,38 @@ def by_frequency(
     return np.lexsort((first(ids), count, kind), axis=1)
 
 
+def as_published_code(
+    ids: NDArray[np.int64], layout: Layout, frequency: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """All tokens by ascending frequency, ties by position; those of frequency 0 last.
+
+    So the authors' code orders them: [CLS] and [SEP], which every document has, by their frequency;
+    [Q], the masks and unseen word pieces, which none has, last.
+    """
+    count = frequency[ids]
+    count[np.isin(ids, (layout.query, layout.mask)) | (count == 0)] = UNSEEN
+    return np.lexsort((first(ids), count), axis=1)
+
+
+def random(ids: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A control: every position equally likely; decided by a query's tokens and `seed`."""
+    orders = [np.random.default_rng([seed, *row]).permutation(len(row)) for row in ids.tolist()]
+    return np.array(orders, dtype=np.int64).reshape(ids.shape)
+
+
 def orders(
-    layout: Layout, collection_frequency: NDArray[np.int64]
+    layout: Layout,
+    collection_frequency: NDArray[np.int64],
+    document_frequency: NDArray[np.int64],
+    seed: int,
 ) -> dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]]:
     """Every order by its name in the config."""
     return {
         "first": first,
         "icf": lambda ids: by_frequency(ids, layout, collection_frequency),
+        "idf": lambda ids: by_frequency(ids, layout, document_frequency),
+        "icf-code": lambda ids: as_published_code(ids, layout, collection_frequency),
+        "random": lambda ids: random(ids, seed),
     }
 
 

@@ -133,3 +133,13 @@ def frequency(shards: Sequence[Shard], vocabulary: int) -> NDArray[np.int64]:
     counts = [np.bincount(shard.tokens, minlength=vocabulary) for shard in shards]
     total: NDArray[np.int64] = np.sum(counts, axis=0)
     return total
+
+
+def document_frequency(shards: Sequence[Shard], vocabulary: int) -> NDArray[np.int64]:
+    """In how many documents each vocabulary id stands behind an embedding: int64[vocabulary]."""
+    total = np.zeros(vocabulary, dtype=np.int64)
+    for shard in shards:
+        document = np.repeat(np.arange(len(shard.doc_ids)), np.diff(shard.offsets))
+        pairs = np.unique(document * vocabulary + shard.tokens)
+        total += np.bincount(pairs % vocabulary, minlength=vocabulary)
+    return total

@@ -2,8 +2,8 @@
 
 Bound(d, α) and RankScore(d, β) are sums over the query's terms, so a share is given to the query's
 weights, once: share · BM25 + (1 − share) · learned. Shares are thousandths and weights integers,
-so that every sum is an integer (held in a float64, exact below 2^53): no order of summation
-changes a score, and a bound is never smaller than the score it bounds. Scores are divided by
+so that every sum is an integer: no order of summation changes a score, and a bound is never
+smaller than the score it bounds. Scores are divided by
 `UNITS` at the end.
 
 Two readings are fixed here, once for all tests. A queue holding fewer than k documents has the
@@ -12,7 +12,7 @@ score, so a bound equal to the threshold may be skipped too; as documents come i
 ties go to the smaller document number.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -37,18 +37,19 @@ class Guidance(NamedTuple):
 
 
 class Mixed(NamedTuple):
-    """A query's weights [n] under one share, BM25's and the learned, times `UNITS`."""
+    """A query's weights [n] under one share, BM25's and the learned, times `UNITS`.
 
-    bm25: npt.NDArray[np.float64]
-    learned: npt.NDArray[np.float64]
+    int64, or float64 where posting weights are floats.
+    """
+
+    bm25: npt.NDArray[Any]
+    learned: npt.NDArray[Any]
 
 
-def mixed(query: Query, share: float) -> Mixed:
+def mixed(query: Query, share: float, kind: type[np.int64] | type[np.float64]) -> Mixed:
     """The weights that make sums share · BM25 + (1 − share) · learned."""
     part = round(share * UNITS)
-    return Mixed(
-        (query.bm25 * part).astype(np.float64), (query.learned * (UNITS - part)).astype(np.float64)
-    )
+    return Mixed((query.bm25 * part).astype(kind), (query.learned * (UNITS - part)).astype(kind))
 
 
 @numba.njit(cache=True, inline="always")

@@ -22,6 +22,7 @@ from espalier.sparse.postings import (
     Query,
     Ranking,
     Side,
+    Weights,
     bm25_side,
     learned_side,
     lists,
@@ -91,7 +92,7 @@ def scoring(index: Index, partition: str, query: Query, beta: float) -> Scoring:
         return Scoring(
             query.terms[kept], side, None, weights[kept].astype(np.float64), nothing, 1.0
         )
-    weights_b, weights_l = mixed(query, beta)
+    weights_b, weights_l = mixed(query, beta, np.float64)
     return Scoring(query.terms, learned, bm25, weights_l, weights_b, float(UNITS))
 
 
@@ -113,10 +114,10 @@ def search(index: Index, query: Query, setting: Setting, k: int) -> Ranking:
     if algorithm == "dths":
         guidance = guidance_of(setting)
         blocks = index.partitions[partition]
-        terms, unit = query.terms, float(UNITS)
+        terms, unit, kind = query.terms, float(UNITS), kind_of(index.postings.learned)
         found = dths(
             moved, bm25_side(index.postings, blocks), learned_side(index.postings, blocks),
-            terms, mixed(query, guidance.alpha), mixed(query, guidance.beta),
+            terms, mixed(query, guidance.alpha, kind), mixed(query, guidance.beta, kind),
             documents, k, *guidance[2:],
         )  # fmt: skip
     else:
@@ -141,10 +142,15 @@ def search(index: Index, query: Query, setting: Setting, k: int) -> Ranking:
     return docs, scores, Counters(int(count), int(read), int(loaded), int(total))
 
 
+def kind_of(weights: Weights) -> type[np.int64] | type[np.float64]:
+    """The type of sums over posting weights: whole numbers stay whole."""
+    return np.int64 if np.issubdtype(weights.dtype, np.integer) else np.float64
+
+
 def typed(scored: Scoring) -> list[npt.NDArray[Any]]:
-    """The query's weights on both sides as int64 where posting weights are integers, too."""
-    whole = np.issubdtype(scored.first.weights.dtype, np.integer)
-    return [weights.astype(np.int64 if whole else np.float64) for weights in scored[3:5]]
+    """The query's weights on both sides, of the type of the sums."""
+    kind = kind_of(scored.first.weights)
+    return [weights.astype(kind) for weights in scored[3:5]]
 
 
 def accumulators(scored: Scoring, documents: int) -> npt.NDArray[Any]:

@@ -39,10 +39,11 @@ def wand(lists, first, second, terms, w_first, w_second, documents, k, by_block,
         keys[i] = cursor(lists.docs[at[i]], i)
     for i in range(n - 2, -1, -1):
         sift(keys, i)
-    scores, docs = np.empty(k, np.float64), np.empty(k, np.int64)
+    # Bounds, scores and threshold are of one type: conversions would cost a tenth of the time.
+    scores, docs = np.empty(k, w_first.dtype), np.empty(k, np.int64)
     size = scored = read = 0
-    lowest = over = OPEN
     zero = w_first.dtype.type(0)
+    lowest = over = w_first.dtype.type(OPEN)
 
     while True:
         # The pivot: the first document that the terms' maxima can lift over the threshold.
@@ -105,10 +106,10 @@ def wand(lists, first, second, terms, w_first, w_second, documents, k, by_block,
             read += pivot + 1
             scored += 1
             if score > lowest and score > 0:
-                size = offer(scores, docs, size, np.float64(score), candidate)
+                size = offer(scores, docs, size, score, candidate)
                 if size == k:
                     lowest = scores[0]
-                    over = lowest * factor
+                    over = w_first.dtype.type(lowest * factor)
             continue
 
         term = term_of(keys[moved])

@@ -18,7 +18,8 @@ def dths(
     """The top k under dual guidance.
 
     `lists` is a `Lists`, `bm25` and `learned` are its `Side`s; terms int64[n]; `skip` and `rank`
-    are the query `Mixed` by α and by β. Returns documents int64[≤k] and final scores [≤k] in no order, and the numbers of documents scored, postings read and blocks loaded.
+    are the query `Mixed` by α and by β. Returns documents int64[≤k] and final scores [≤k] in no
+    order, and the numbers of documents scored, postings read and blocks loaded.
     """
     n = len(terms)
     at = np.empty(n, np.uint64)

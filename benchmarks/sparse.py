@@ -126,9 +126,8 @@ def timed(
                 taken.setdefault(f"PISA {algorithm}", [[] for _ in range(ROUNDS + 1)])[turn].append(
                     passed
                 )
-            # Whoever comes first finds a colder cache: take turns.
-            first = number % len(SETTINGS)
-            for name in [*names_of[first:], *names_of[:first]]:
+            # What ran before decides what is in the cache: another order for every query.
+            for name in np.random.default_rng(number).permutation(names_of).tolist():
                 setting = SETTINGS[name]
                 index, query = (single, alone) if name in SAFE else (both, mixed)
                 started = time.thread_time_ns()

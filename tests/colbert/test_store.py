@@ -50,6 +50,33 @@ def test_a_shard_of_empty_documents_alone(tmp_path):
     assert len(opened.doc_ids) == 2
 
 
+def test_shards_of_other_dimensions_are_refused(tmp_path):
+    write(tmp_path / "a", [2])
+    store.write(tmp_path / "b", ["x"], [np.zeros(0, dtype=np.int64)], [], 3, "e")
+    with pytest.raises(EspalierError, match="b: made by another encoder"):
+        store.open_store([tmp_path / "a", tmp_path / "b"])
+
+
+@pytest.mark.parametrize("offsets", [[0, 3, 2, 5], [1, 2, 3, 5], []])
+def test_offsets_that_lead_nowhere_are_refused(tmp_path, offsets):
+    write(tmp_path / "a", [2, 1, 2])
+    np.save(tmp_path / "a" / "offsets.npy", np.array(offsets, dtype=np.int64))
+    with pytest.raises(EspalierError, match="differ in length"):
+        store.read(tmp_path / "a")
+
+
+@pytest.mark.parametrize("file", ["shard.json", "embeddings.npy", "tokens.npy", "offsets.npy"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", None])
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, file, content):
+    write(tmp_path / "a", [2, 1])
+    path = tmp_path / "a" / file
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(EspalierError, match="not a shard") as caught:
+        store.read(tmp_path / "a")
+    assert "\n" not in str(caught.value)
+
+
 def test_parts_that_do_not_fit_are_refused(tmp_path):
     write(tmp_path / "a", [2])
     write(tmp_path / "b", [2], encoder="another")

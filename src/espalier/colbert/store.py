@@ -79,13 +79,15 @@ def read(folder: Path) -> Shard:
         tokens = np.load(folder / "tokens.npy", mmap_mode=mode)
         offsets = np.load(folder / "offsets.npy")
         doc_ids = (folder / "doc_ids.txt").read_text().splitlines()
-    except (OSError, EOFError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         raise EspalierError(f"{folder}: not a shard ({error}); delete it and run again") from error
     whole = (
         embeddings.shape == shape
         and embeddings.dtype == np.float16
-        and len(tokens) == shape[0] == offsets[-1]
         and len(doc_ids) == described["documents"] == len(offsets) - 1
+        and len(tokens) == shape[0] == offsets[-1]
+        and offsets[0] == 0
+        and (np.diff(offsets) >= 0).all()
     )
     if not whole:
         raise EspalierError(f"{folder}: its parts differ in length; delete it and run again")
@@ -111,10 +113,11 @@ class Store:
 
 
 def open_store(folders: Sequence[Path]) -> Store:
-    """Open shards in the order given; EspalierError when two have other encoders."""
+    """Open shards in the order given; EspalierError when two have other encoders or dimensions."""
     shards = [read(folder) for folder in folders]
     for folder, shard in zip(folders, shards, strict=True):
-        if shard.encoder != shards[0].encoder:
+        alike = shard.embeddings.shape[1] == shards[0].embeddings.shape[1]
+        if shard.encoder != shards[0].encoder or not alike:
             raise EspalierError(
                 f"{folder}: made by another encoder than {folders[0]}; delete it and run again"
             )

@@ -101,6 +101,28 @@ def test_an_absent_model_is_named(checked):
         assert "pip install" in message
 
 
+def test_systems_without_embeddings_or_index_are_named(checked):
+    message = checked(colbert={"latency": {"systems": ["icf-p33"]}})
+    assert "'colbert.latency.systems': 'icf-p33' searches more embeddings than the 32" in message
+    message = checked(colbert={"static": {"systems": ["icf-p40"]}})
+    assert "'colbert.static.systems': 'icf-p40' searches more" in message
+    message = checked(colbert={"static": {"kept": []}, "latency": {"systems": ["icf-s0.5-d0.5"]}})
+    assert "'icf-s0.5-d0.5' has no index; add 0.5 to static.kept" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"retrieval": {"selective": [1.5]}}, "colbert.retrieval.selective.0"),
+        ({"static": {"kept": [0]}}, "colbert.static.kept.0"),
+        ({"static": {"systems": ["icf-p03-d0.5"]}}, "colbert.static.systems.0"),
+        ({"latency": {"systems": ["icf-p3"]}}, "colbert.latency.systems.0"),
+    ],
+)
+def test_a_wrong_value_of_pruning_is_named(checked, change, key):
+    assert checked(colbert=change).startswith(f"config key '{key}'")
+
+
 def test_faults_of_weightings_are_named(checked, tmp_path):
     files = {
         "kind": "vectors",

@@ -70,6 +70,7 @@ def check(config: Mapping[str, Any], root: Path) -> None:
     """Everything that can be known to fail before any work: raises EspalierError."""
     check_schema(config, root)
     check_writable(experiment_folder(config))
+    check_pruning(config)
     check_models(config)
     check_collections(config)
 
@@ -124,6 +125,25 @@ def check_writable(folder: Path) -> None:
             f"results folder {folder}: cannot write there ({os.strerror(error.errno or 0)}); "
             "set the config key 'results' to a folder of yours"
         ) from error
+
+
+def check_pruning(config: Mapping[str, Any]) -> None:
+    """Check that the systems of query embedding pruning have their embeddings and indexes."""
+    from espalier.colbert.systems import parsed
+
+    colbert = config["colbert"]
+    length, kept = colbert["encoder"]["query_length"], colbert["static"]["kept"]
+    for key in ("static", "latency"):
+        for name in colbert[key]["systems"]:
+            system = parsed(name)
+            where = f"config key 'colbert.{key}.systems': '{name}'"
+            if system.p is not None and system.p > length:
+                raise EspalierError(
+                    f"{where} searches more embeddings than the {length} that a query has; "
+                    "lower p or raise encoder.query_length"
+                )
+            if system.kept not in (1, *kept):
+                raise EspalierError(f"{where} has no index; add {system.kept:g} to static.kept")
 
 
 def check_models(config: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """The verbs one after another on a small collection, twice: the same bytes."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,8 @@ from espalier.collections.snapshot import take
 from espalier.collections.view import View
 from espalier.evaluation import runs
 
-SYSTEMS = [f"{order}-p{p:02d}" for order in ("first", "icf") for p in range(1, 9)]
+SWEEP = [f"{order}-p{p:02d}" for order in ("first", "icf") for p in range(1, 9)]
+SYSTEMS = sorted([*SWEEP, "icf-s0.5", "icf-s0.9", "icf-p03-d0.5"])
 
 
 @pytest.fixture(scope="module")
@@ -40,39 +43,56 @@ def settings(bert):
             "training": {**training, "learning_rate": 1e-3, "warmup": 0.1},
             "shards": 2,
             "index": {"subquantizers": 4, "bits": 8, "sample": 0.05},
-            "retrieval": {"k_prime": 20, "nprobe": 4, "orders": ["first", "icf"], "depth": 10},
-            "latency": {"queries": 2, "systems": ["first-p08", "icf-p03"]},
+            "retrieval": {
+                "k_prime": 20,
+                "nprobe": 4,
+                "orders": ["first", "icf"],
+                "selective": [0.5, 0.9],
+                "depth": 10,
+            },
+            "static": {"systems": ["icf-p03"]},
+            "latency": {"queries": 2, "systems": ["first-p08", "icf-p03-d0.5"]},
         },
     }
 
 
-def chain(material: Path, settings: dict, out: Path) -> Path:
-    def verb(name: str, extra: dict | None = None, **paths: list[Path] | Path) -> None:
-        options = []
-        for option, value in paths.items():
-            options += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
-        record = ["--record", str(out / f"{name}-{len(list(out.glob('*.json')))}.json")]
-        given = ["--settings", json.dumps({**settings, **(extra or {})})]
-        assert main(["colbert", name, *options, *record, *given]) in (None, 0)
+def verb(settings: dict, out: Path, name: str, **paths: list[Path] | Path) -> int | None:
+    options = []
+    for option, value in paths.items():
+        options += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
+    record = ["--record", str(out / f"{name}-{len(list(out.glob('*.json')))}.json")]
+    return main(["colbert", name, *options, *record, "--settings", json.dumps(settings)])
 
-    view, model, index = material / "view", out / "model", out / "index"
+
+def chain(material: Path, settings: dict, out: Path) -> Path:
+    def done(name: str, extra: dict | None = None, **paths: list[Path] | Path) -> None:
+        assert verb({**settings, **(extra or {})}, out, name, **paths) in (None, 0)
+
+    view, model = material / "view", out / "model"
     shards = [out / "shards" / str(number) for number in range(2)]
-    verb("train", view=view, candidates=material / "bm25", model=model)
+    indexes = [out / "indexes" / kept for kept in ("1", "0.5")]
+    done("train", view=view, candidates=material / "bm25", model=model)
     for number, shard in enumerate(shards):
-        verb("encode", {"shard": number}, view=view, model=model, shard=shard)
-    verb("index", model=model, shards=shards, index=index)
-    searched = {"view": view, "model": model, "shards": shards, "index": index}
-    verb("sweep", **searched, runs=out / "runs", counts=out / "counts.parquet")
-    verb("latency", **searched, latency=out / "latency.parquet")
+        done("encode", {"shard": number}, view=view, model=model, shard=shard)
+    for index in indexes:
+        done("index", {"kept": index.name}, model=model, shards=shards, index=index)
+    searched = {"view": view, "model": model, "shards": shards, "indexes": indexes}
+    done("sweep", **searched, runs=out / "runs", counts=out / "counts.parquet")
+    done("latency", **searched, latency=out / "latency.parquet")
     return out
 
 
-def test_the_chain_of_verbs(material, settings, tmp_path):
-    once, twice = (chain(material, settings, tmp_path / name) for name in ("a", "b"))
+@pytest.fixture(scope="module")
+def once(material, settings, tmp_path_factory):
+    """What the chain of verbs makes."""
+    return chain(material, settings, tmp_path_factory.mktemp("once"))
 
+
+def test_the_chain_of_verbs(material, settings, once, tmp_path):
+    twice = chain(material, settings, tmp_path)
     view = View(material / "view")
     queries = view.queries("test")
-    assert list(runs.in_folder(once / "runs")) == SYSTEMS
+    assert sorted(runs.in_folder(once / "runs")) == SYSTEMS
     run = runs.read(once / "runs" / "icf-p03.run.gz")
     assert set(run["query_id"]) <= set(queries)
     assert run.groupby("query_id").size().max() == 10
@@ -80,9 +100,35 @@ def test_the_chain_of_verbs(material, settings, tmp_path):
     assert sorted(set(counts["system"])) == SYSTEMS
     assert counts.dtypes["documents_retrieved"] == np.int64
     assert len(counts) == len(SYSTEMS) * len(queries)
-    assert set(pd.read_parquet(once / "latency.parquet")["system"]) == {"first-p08", "icf-p03"}
+    by_system = counts.set_index("system")
+    assert set(by_system.loc["first-p05", "embeddings"]) == {5}
+    assert set(by_system.loc["icf-p03-d0.5", "embeddings"]) == {3}
+    assert (by_system.loc["icf-s0.5", "embeddings"] <= 8).all()
+    assert (counts["masks"] + counts["tokens_without_masks"] == 8).all()
+    for kept, system in (("1", "icf-p03"), ("0.5", "icf-p03-d0.5")):
+        size = (once / "indexes" / kept / "index.faiss").stat().st_size
+        assert set(by_system.loc[system, "index_bytes"]) == {size}
+    assert set(pd.read_parquet(once / "latency.parquet")["system"]) == {
+        "first-p08",
+        "icf-p03-d0.5",
+    }
     shards = [(once / "shards" / s / "doc_ids.txt").read_text().split() for s in "01"]
     assert shards[0] + shards[1] == [doc.doc_id for doc in view.docs()]
 
-    for name in ("model", "shards", "index", "runs", "counts.parquet"):
+    for name in ("model", "shards", "indexes", "runs", "counts.parquet"):
         assert files.sha256_of(once / name) == files.sha256_of(twice / name), name
+
+
+def test_a_checkpoint_that_made_no_shard_is_refused(material, settings, once, tmp_path, caplog):
+    """Its digest stands in every shard and index."""
+    model = shutil.copytree(once / "model", tmp_path / "model")
+    description = model / "encoder.json"
+    description.write_text(description.read_text() + "\n")
+    shards = [once / "shards" / s for s in "01"]
+    searched = {"view": material / "view", "model": model, "shards": shards}
+    written = {"runs": tmp_path / "runs", "counts": tmp_path / "counts.parquet"}
+    indexes = [once / "indexes" / "1"]
+    assert verb(settings, tmp_path, "sweep", **searched, indexes=indexes, **written) == 1
+    message = caplog.messages[-1]
+    assert re.match(r"espalier: error: .*/shards/0: made by another encoder than .*model", message)
+    assert not (tmp_path / "runs").exists()

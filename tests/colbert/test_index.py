@@ -1,3 +1,6 @@
+import dataclasses
+import shutil
+
 import faiss
 import numpy as np
 import pytest
@@ -24,6 +27,19 @@ def shards_of(tmp_path, lengths, documents_a_shard):
     return store.open_store(folders), np.concatenate(everything).astype(np.float32)
 
 
+def whole(opened):
+    """Every embedding of the shards."""
+    return [np.ones(len(shard.embeddings), dtype=np.bool_) for shard in opened.shards]
+
+
+def built_of(opened, kept=None, **changed):
+    settings = {"sample": 0.05, "subquantizers": 4, "bits": 8, "seed": 1, **changed}
+    return ann.build(opened.shards, kept or whole(opened), **settings)
+
+
+FREQUENCIES = np.arange(18).reshape(2, 9)
+
+
 @pytest.mark.parametrize(
     ("embeddings", "expected"),
     [
@@ -39,7 +55,7 @@ def test_plan(embeddings, expected):
 
 def test_a_tiny_collection_is_searched_exactly(tmp_path):
     opened, everything = shards_of(tmp_path, [3, 0, 2], 2)
-    built, plan = ann.build(opened.shards, sample=0.05, subquantizers=4, bits=8, seed=1)
+    built, plan = built_of(opened)
     assert plan.partitions == 0
     hits = nearest(built, everything[:2], 1000)
     assert hits.shape == (2, 5)
@@ -50,26 +66,68 @@ def test_a_tiny_collection_is_searched_exactly(tmp_path):
 def test_blocks_and_shards_number_embeddings_as_the_store(tmp_path, monkeypatch):
     monkeypatch.setattr(ann, "BLOCK", 2)
     opened, everything = shards_of(tmp_path, [3, 1, 4], 2)
-    np.testing.assert_array_equal(np.concatenate(list(ann.blocks(opened.shards))), everything)
-    sample = ann.sampled(opened.shards, 5, seed=3)
+    rows, numbers = map(np.concatenate, zip(*ann.blocks(opened.shards, whole(opened)), strict=True))
+    np.testing.assert_array_equal(rows, everything)
+    assert numbers.tolist() == list(range(8))
+    sample = ann.sampled(opened.shards, whole(opened), 5, seed=3)
     places = [int(np.flatnonzero((everything == row).all(axis=1))[0]) for row in sample]
     assert places == sorted(set(places))
-    np.testing.assert_array_equal(ann.sampled(opened.shards, 8, seed=3), everything)
+    np.testing.assert_array_equal(ann.sampled(opened.shards, whole(opened), 8, 3), everything)
+
+
+def test_an_index_of_some_embeddings_keeps_their_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(ann, "BLOCK", 2)
+    opened, everything = shards_of(tmp_path, [3, 1, 4], 2)
+    stays = np.array([True, False, True, False, False, True, False, True])
+    kept = [stays[:4], stays[4:]]
+    built, _ = built_of(opened, kept)
+    assert built.ntotal == 4
+    hits = nearest(built, everything, 1000)
+    among = np.flatnonzero(stays)
+    similarity = everything @ everything[stays].T
+    np.testing.assert_array_equal(hits, among[np.argsort(-similarity, axis=1, kind="stable")])
+    sample = ann.sampled(opened.shards, kept, 4, seed=3)
+    np.testing.assert_array_equal(sample, everything[stays])
+
+
+def test_partitions_hold_the_numbers_of_some_embeddings(tmp_path):
+    opened, everything = shards_of(tmp_path, [10] * 2000, 600)
+    stays = np.arange(20_000) % 2 == 1
+    kept = np.split(stays, opened.first_document[1:-1] * 10)
+    built, plan = built_of(opened, kept)
+    assert plan == ann.Plan(256, 9_984)
+    size = ann.write(tmp_path / "half", built, FREQUENCIES, opened.shards, 0.5)
+    index, frequencies, share, on_disk = ann.read(tmp_path / "half", opened, nprobe=64)
+    assert share == 0.5
+    assert on_disk == size == (tmp_path / "half" / "index.faiss").stat().st_size
+    assert frequencies.tolist() == FREQUENCIES.tolist()
+    hits = nearest(index, everything[1::100], 10)
+    assert (hits % 2 == 1).all()
+    assert np.mean([1 + i * 100 in row for i, row in enumerate(hits)]) > 0.95
+    # 4 bytes of codes and 8 of number for each of 10,000 fewer embeddings.
+    full = ann.write(tmp_path / "full", built_of(opened)[0], FREQUENCIES, opened.shards, 1.0)
+    assert full - size == 10_000 * (4 + 8)
+
+
+def test_an_index_of_nothing_is_refused(tmp_path):
+    opened, _ = shards_of(tmp_path, [0, 0], 2)
+    with pytest.raises(EspalierError, match="no document has a word to embed"):
+        built_of(opened)
 
 
 def test_index_of_partitions_is_the_same_bytes_twice_and_finds_neighbours(tmp_path):
     opened, everything = shards_of(tmp_path, [10] * 1000, 600)
     for name in ("a", "b"):
-        built, plan = ann.build(opened.shards, sample=0.5, subquantizers=4, bits=8, seed=1)
-        ann.write(tmp_path / name, built, np.arange(9), opened.encoder)
+        built, plan = built_of(opened, sample=0.5)
+        ann.write(tmp_path / name, built, FREQUENCIES, opened.shards, 1.0)
     assert plan == ann.Plan(256, 9_984)
     a, b = ((tmp_path / name / "index.faiss").read_bytes() for name in ("a", "b"))
     assert a == b
     usual = faiss.cvar.distance_compute_blas_threshold
-    index, frequency = ann.read(tmp_path / "a", opened, nprobe=64)
+    index, frequencies, *_ = ann.read(tmp_path / "a", opened, nprobe=64)
     assert isinstance(index, faiss.IndexIVFPQ)
     assert index.nprobe == 64
-    assert frequency.tolist() == list(range(9))
+    assert frequencies.tolist() == FREQUENCIES.tolist()
     hits = nearest(index, everything[::50], 10)
     alone = np.concatenate([nearest(index, row[None], 10) for row in everything[::50]])
     np.testing.assert_array_equal(hits, alone)
@@ -77,13 +135,58 @@ def test_index_of_partitions_is_the_same_bytes_twice_and_finds_neighbours(tmp_pa
     assert np.mean([i * 50 in row for i, row in enumerate(hits)]) > 0.95
 
 
-def test_an_index_of_other_embeddings_is_refused(tmp_path):
+@pytest.fixture
+def written(tmp_path):
+    """A folder with an index, and the store that it was built from."""
     opened, _ = shards_of(tmp_path / "one", [3, 2], 2)
+    ann.write(tmp_path / "index", built_of(opened)[0], FREQUENCIES, opened.shards, 1.0)
+    assert ann.read(tmp_path / "index", opened, nprobe=1).kept == 1
+    return tmp_path / "index", opened
+
+
+def test_an_index_of_other_embeddings_is_refused(written, tmp_path):
+    folder, opened = written
     other, _ = shards_of(tmp_path / "two", [3, 3], 2)
-    built, _ = ann.build(opened.shards, sample=0.05, subquantizers=4, bits=8, seed=1)
-    ann.write(tmp_path / "index", built, np.arange(9), opened.encoder)
     with pytest.raises(EspalierError, match="embeddings differs"):
-        ann.read(tmp_path / "index", other, nprobe=1)
-    (tmp_path / "index" / "index.faiss").write_bytes(b"no")
+        ann.read(folder, other, nprobe=1)
+    with pytest.raises(EspalierError, match=r"other embeddings .*encoder differs"):
+        ann.read(folder, dataclasses.replace(opened, encoder="another"), nprobe=1)
+    narrow = [dataclasses.replace(s, embeddings=s.embeddings[:, :4]) for s in opened.shards]
+    with pytest.raises(EspalierError, match=r"other embeddings .*dimensions differs"):
+        ann.read(folder, dataclasses.replace(opened, shards=narrow), nprobe=1)
+
+
+def test_files_of_two_indexes_do_not_mix(written, tmp_path):
+    folder, opened = written
+    other, _ = shards_of(tmp_path / "two", [3, 3], 2)
+    ann.write(tmp_path / "other", built_of(other)[0], FREQUENCIES[:, :8], other.shards, 1.0)
+    shutil.copy(tmp_path / "other" / "frequency.npy", folder)
+    with pytest.raises(EspalierError, match=r"do not belong together \(vocabulary differs\)"):
+        ann.read(folder, opened, nprobe=1)
+    shutil.copy(tmp_path / "other" / "index.faiss", folder)
+    with pytest.raises(EspalierError, match=r"do not belong together \(indexed differs\)"):
+        ann.read(folder, opened, nprobe=1)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("index.faiss", b"no"),
+        ("index.faiss", b""),
+        ("frequency.npy", b""),
+        ("frequency.npy", b"no"),
+        ("index.json", b"{"),
+        ("index.json", b"{}"),
+        ("index.json", b"[]"),
+        ("index.json", b"\xff"),
+    ],
+)
+def test_a_damaged_index_is_refused_in_one_line(written, file, content):
+    folder, opened = written
+    (folder / file).write_bytes(content)
+    with pytest.raises(EspalierError, match="not an index") as caught:
+        ann.read(folder, opened, nprobe=1)
+    assert "\n" not in str(caught.value)
+    (folder / file).unlink()
     with pytest.raises(EspalierError, match="not an index"):
-        ann.read(tmp_path / "index", opened, nprobe=1)
+        ann.read(folder, opened, nprobe=1)

@@ -60,10 +60,40 @@ def test_random_orders_are_permutations_that_seed_and_query_decide(layout, frequ
     assert other.tolist() != order.tolist()
 
 
+@pytest.mark.parametrize(
+    ("text", "share", "p"),
+    [
+        # Weights in ICF order: tree 1/2, graph 1/5, edge 1/5, of 1/90; unseen ones nothing.
+        # Sums .5, .7, .9, .911; shares of the whole .549, .768, .988, 1.
+        ("graph of norm edge tree vector", 0.5, 1),
+        ("graph of norm edge tree vector", 0.6, 2),
+        ("graph of norm edge tree vector", 0.9, 3),
+        ("graph of norm edge tree vector", 0.99, 4),
+        ("graph of norm edge tree vector", 1.0, 4),
+        ("of of of of", 0.5, 2),  # each a quarter: two reach one half exactly
+        ("of of of of", 0.51, 3),
+        ("of", 1.0, 1),
+        ("norm vector", 0.9, 1),  # no document has them
+        ("", 0.9, 1),
+    ],
+)
+def test_p_by_query_by_hand(layout, frequency, text, share, p):
+    assert pruning.selective(layout.queries([text]), layout, frequency, share).tolist() == [p]
+
+
+def test_p_by_query_does_not_depend_on_other_queries(layout, frequency):
+    texts = ["graph of edge", "tree of", "", "norm"]
+    together = pruning.selective(layout.queries(texts), layout, frequency, 0.6)
+    alone = [pruning.selective(layout.queries([t]), layout, frequency, 0.6)[0] for t in texts]
+    assert together.tolist() == alone == [2, 1, 1, 1]
+
+
+def test_an_empty_query_is_searched_by_cls_first(layout, frequency):
+    order = pruning.orders(layout, frequency, frequency, 1)["icf"](layout.queries([""]))
+    assert order[0].tolist() == list(range(12))  # [CLS], [Q], [SEP], masks
+
+
 def test_kinds_count_as_the_paper_does(layout):
     queries = layout.queries(["graph of edge", "tree"])
-    assert pruning.kinds(queries, layout) == {
-        "masks_per_query": 7.0,
-        "tokens_without_masks_per_query": 5.0,
-        "word_pieces_per_query": 2.0,
-    }
+    counts = {kind: count.tolist() for kind, count in pruning.kinds(queries, layout).items()}
+    assert counts == {"masks": [6, 8], "tokens_without_masks": [6, 4], "word_pieces": [3, 1]}

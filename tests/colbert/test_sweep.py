@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from espalier.colbert import encoder, index, latency, pruning, store
+from espalier.colbert import encoder, index, latency, pruning, static, store
 from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe
-from espalier.colbert.sweep import name, parsed, run, sweep
+from espalier.colbert.sweep import run, sweep
+from espalier.colbert.systems import System, parsed, wanted
 from tests.colbert.conftest import WORDS
 
 LENGTH = 8
@@ -18,7 +19,9 @@ QUERIES = ["sparse graph", "a pruned tree of the node", "norm " * 200, "", "edge
 def texts(count):
     rng = np.random.default_rng(5)
     lengths = rng.integers(0, 9, count)  # some are empty
-    return [" ".join(rng.choice(WORDS[:17], n)) for n in lengths]
+    made = [" ".join(rng.choice(WORDS[:17], n)) for n in lengths]
+    made[3], made[20] = "( . , )", ""
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -40,62 +43,103 @@ def pipelines(bert, tmp_path_factory):
             "tiny",
         )
     opened = store.open_store([folder / "0", folder / "1"])
-    built, plan = index.build(opened.shards, sample=0.05, subquantizers=4, bits=8, seed=1)
-    assert plan.partitions == 0
     vocabulary = len(model.layout.tokenizer)
-    frequencies = (
+    frequencies = [
         f(opened.shards, vocabulary) for f in (store.frequency, store.document_frequency)
-    )
+    ]
+    indexes = {}
+    for share in (1.0, 0.5):
+        kept = [static.kept(s.tokens, s.offsets, frequencies[0], share) for s in opened.shards]
+        indexes[share], plan = index.build(
+            opened.shards, kept, sample=0.05, subquantizers=4, bits=8, seed=1
+        )
+        assert plan.partitions == 0
     orders = pruning.orders(model.layout, *frequencies, seed=1)
 
     def make(k_prime, depth):
-        return Pipeline(model, built, opened, orders, Dedupe(opened), k_prime, depth)
+        dedupe = Dedupe(opened)
+        return Pipeline(model, indexes, opened, frequencies[0], orders, dedupe, k_prime, depth)
 
     return make
+
+
+SYSTEMS = wanted(["first", "icf"], LENGTH, [0.5, 0.9], ["icf-p02", "icf-p08", "icf-s0.9"], [0.5])
+
+
+def swept(pipeline, texts, systems, k_prime, depth):
+    ids = pipeline.encoder.layout.queries(texts)
+    return sweep(
+        pipeline.indexes,
+        pipeline.store,
+        pipeline.encoder.encode(ids),
+        {order: pipeline.orders[order](ids) for order in ("first", "icf")},
+        {system: pipeline.searched(system, ids) for system in systems},
+        k_prime=k_prime,
+        depth=depth,
+    )
 
 
 @pytest.mark.parametrize("k_prime", [1, 7, 10_000])
 @pytest.mark.parametrize("depth", [3, 100])
 def test_the_sweep_gives_what_the_pipeline_gives(pipelines, k_prime, depth):
     pipeline = pipelines(k_prime, depth)
-    ids = pipeline.encoder.layout.queries(QUERIES)
-    results = sweep(
-        pipeline.index,
-        pipeline.store,
-        pipeline.encoder.encode(ids),
-        {order: pipeline.orders[order](ids) for order in ("first", "icf")},
-        k_prime=k_prime,
-        depth=depth,
-    )
-    assert sorted(results) == sorted(
-        f"{order}-p0{p}" for order in ("first", "icf") for p in range(1, LENGTH + 1)
-    )
+    results = swept(pipeline, QUERIES, SYSTEMS, k_prime, depth)
+    assert list(results) == SYSTEMS
     for system, result in results.items():
         for i, text in enumerate(QUERIES):
-            answer = pipeline.answer(text, system)
+            answer = pipeline.answer(text, system.name)
             assert result.documents[i].tolist() == answer.documents.tolist()
             np.testing.assert_allclose(result.scores[i], answer.scores, atol=1e-4)
     for i in range(len(QUERIES)):
-        full = [results[f"{order}-p08"].documents_retrieved[i] for order in ("first", "icf")]
-        assert full[0] == full[1]
+        retrieved = {s.name: result.documents_retrieved[i] for s, result in results.items()}
+        assert retrieved["first-p08"] == retrieved["icf-p08"]
         for order in ("first", "icf"):
-            counts = [results[name(order, p)].documents_retrieved[i] for p in range(1, LENGTH + 1)]
+            counts = [retrieved[f"{order}-p0{p}"] for p in range(1, LENGTH + 1)]
             assert counts == sorted(counts)
 
 
-@pytest.mark.parametrize("system", ["first-p02", "icf-p01", "first-p08"])
+def test_documents_without_words_are_never_retrieved(pipelines):
+    """k' beyond the index: all other documents are retrieved, whichever embedding is searched."""
+    empty = {i for i, text in enumerate(texts(40)) if not set(text.split()) - set("(.,)")}
+    assert {3, 20} < empty
+    pipeline = pipelines(10_000, 100)
+    for name in ("first-p01", "icf-p08", "icf-p01-d0.5"):
+        for text in QUERIES:
+            answer = pipeline.answer(text, name)
+            assert set(answer.documents.tolist()) == set(range(40)) - empty
+            assert np.isfinite(answer.scores).all()
+
+
+def test_p_by_query_is_that_many_of_icf_order(pipelines):
+    pipeline = pipelines(5, 100)
+    ids = pipeline.encoder.layout.queries(QUERIES)
+    system = System("icf", share=0.9)
+    searched = pipeline.searched(system, ids).tolist()
+    assert len(set(searched)) > 1
+    for text, p in zip(QUERIES, searched, strict=True):
+        chosen = pipeline.answer(text, system.name)
+        fixed = pipeline.answer(text, f"icf-p{p:02d}")
+        assert chosen.documents.tolist() == fixed.documents.tolist()
+
+
+@pytest.mark.parametrize("system", ["first-p02", "icf-p01", "first-p08", "icf-p02-d0.5"])
 def test_the_pipeline_gives_what_brute_force_gives(pipelines, system):
     """k' nearest by distance for each chosen embedding; sums of maxima over their owners."""
     pipeline = pipelines(5, 100)
-    order, p = parsed(system)
+    order, p, _, kept = parsed(system)
     embeddings = np.concatenate([s.embeddings for s in pipeline.store.shards]).astype(np.float32)
     owner = pipeline.store.document_of
+    indexed = np.concatenate(
+        [static.kept(s.tokens, s.offsets, pipeline.frequency, kept) for s in pipeline.store.shards]
+    )
+    assert indexed.all() == (kept == 1)
     for text in QUERIES[:2]:
         ids = pipeline.encoder.layout.queries([text])
         query = pipeline.encoder.encode(ids)[0]
         owners = set()
         for position in pipeline.orders[order](ids)[0, :p]:
             distance = ((embeddings - query[position]) ** 2).sum(axis=1)
+            distance[~indexed] = np.inf
             owners |= set(owner[np.argsort(distance)[:5]].tolist())
         expected = {d: float((query @ embeddings[owner == d].T).max(axis=1).sum()) for d in owners}
         answer = pipeline.answer(text, system)
@@ -107,25 +151,22 @@ def test_the_pipeline_gives_what_brute_force_gives(pipelines, system):
 
 def test_a_run_names_queries_and_documents(pipelines):
     pipeline = pipelines(3, 2)
-    ids = pipeline.encoder.layout.queries(QUERIES)
-    positions = {"first": pruning.first(ids)}
-    results = sweep(
-        pipeline.index, pipeline.store, pipeline.encoder.encode(ids), positions, k_prime=3, depth=2
-    )
-    table = run(results["first-p03"], list("abcde"), pipeline.store.doc_ids)
+    system = System("first", p=3)
+    results = swept(pipeline, QUERIES, [system], 3, 2)
+    table = run(results[system], list("abcde"), pipeline.store.doc_ids)
     assert table.groupby("query_id").size().max() == 2
     best = pipeline.answer(QUERIES[1], "first-p03").documents[0]
     assert table[table["query_id"] == "b"]["doc_id"].iloc[0] == f"d{best}"
 
 
 def test_times_are_of_each_query_under_each_system(pipelines):
-    systems = ["first-p08", "icf-p03"]
+    systems = ["first-p08", "icf-p03", "icf-s0.5", "icf-p03-d0.5"]
     queries = {f"q{i}": text for i, text in enumerate(QUERIES)}
     table = latency.measure(pipelines(5, 10), queries, systems)
     stages = ["encode_ns", "ann_ns", "dedupe_ns", "score_ns"]
     assert list(table.columns) == ["system", "query_id", *stages, "total_ns"]
     assert sorted(zip(table["system"], table["query_id"], strict=True)) == [
-        (system, query_id) for system in systems for query_id in queries
+        (system, query_id) for system in sorted(systems) for query_id in queries
     ]
     assert (table[stages] > 0).all(axis=None)
     pd.testing.assert_series_equal(table[stages].sum(axis=1), table["total_ns"], check_names=False)

@@ -61,21 +61,22 @@ rule colbert_encode:
 
 
 rule colbert_index:
-    """Embeddings of all slices -> approximate index."""
+    """Embeddings of all slices -> approximate index of a share of each document's."""
     input:
         model="<results>/colbert/model",
         shards=expand(
             "<results>/colbert/shards/{shard}",
             shard=range(config["colbert"]["shards"]),
         ),
-        code=code("colbert.index", "colbert.store") + [commands("colbert")],
+        code=code("colbert.index", "colbert.static", "colbert.store")
+        + [commands("colbert")],
     output:
-        index=directory("<results>/colbert/index"),
-        record="<results>/records/colbert-index.json",
+        index=directory("<results>/colbert/indexes/{kept}"),
+        record="<results>/records/colbert-index-{kept}.json",
     log:
-        "<results>/logs/colbert-index.log",
+        "<results>/logs/colbert-index-{kept}.log",
     benchmark:
-        "<results>/benchmarks/colbert-index.tsv"
+        "<results>/benchmarks/colbert-index-{kept}.tsv"
     conda:
         "../../envs/espalier.yaml"
     threads: workflow.cores
@@ -83,7 +84,7 @@ rule colbert_index:
         mem_mb=8000,
         runtime=240,
     params:
-        settings=settings("colbert.index"),
+        settings=settings_with("kept", "colbert.index"),
     shell:
         "espalier colbert index --model {input.model} --shards {input.shards}"
         " --index {output.index}"
@@ -100,11 +101,12 @@ rule colbert_sweep:
             "<results>/colbert/shards/{shard}",
             shard=range(config["colbert"]["shards"]),
         ),
-        index="<results>/colbert/index",
+        indexes=expand("<results>/colbert/indexes/{kept}", kept=KEPT),
         code=code(
             "colbert.sweep",
             "colbert.pipeline",
             "colbert.pruning",
+            "colbert.systems",
             "collections.view",
             "evaluation.runs",
         )
@@ -124,10 +126,10 @@ rule colbert_sweep:
         mem_mb=8000,
         runtime=240,
     params:
-        settings=settings("colbert.retrieval"),
+        settings=settings("colbert.retrieval", "colbert.static.systems"),
     shell:
         "espalier colbert sweep --view {input.view} --model {input.model} --shards {input.shards}"
-        " --index {input.index} --runs {output.runs} --counts {output.counts}"
+        " --indexes {input.indexes} --runs {output.runs} --counts {output.counts}"
         " --record {output.record} --settings {params.settings:q} --log {log}"
         " --threads {threads}"
 
@@ -141,7 +143,7 @@ rule colbert_latency:
             "<results>/colbert/shards/{shard}",
             shard=range(config["colbert"]["shards"]),
         ),
-        index="<results>/colbert/index",
+        indexes=expand("<results>/colbert/indexes/{kept}", kept=KEPT),
         code=code("colbert.latency", "colbert.pruning", "collections.view")
         + [commands("colbert")],
     output:
@@ -161,6 +163,6 @@ rule colbert_latency:
         settings=settings("colbert.retrieval", "colbert.latency"),
     shell:
         "espalier colbert latency --view {input.view} --model {input.model} --shards {input.shards}"
-        " --index {input.index} --latency {output.latency}"
+        " --indexes {input.indexes} --latency {output.latency}"
         " --record {output.record} --settings {params.settings:q} --log {log}"
         " --threads 1"

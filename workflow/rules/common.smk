@@ -19,6 +19,7 @@ PAPERS = config["papers"]
 VIEWS = configuration.views_of(config)
 STEPS = range(2, config["best"]["iterations"] + 1)
 WEIGHTINGS = configuration.weightings_of(config)
+KEPT = [f"{share:g}" for share in (1, *config["colbert"]["static"]["kept"])]
 RANKERS = ["maxp", "theta0", "theta1", *(f"theta{step}" for step in STEPS)]
 
 
@@ -220,7 +221,8 @@ def record_files():
             "best-selection-quality"
         ]
     if "colbert" in PAPERS:
-        names += [f"colbert-{verb}" for verb in ["train", "index", "sweep", "latency"]]
+        names += [f"colbert-{verb}" for verb in ["train", "sweep", "latency"]]
+        names += expand("colbert-index-{kept}", kept=KEPT)
         names += expand("colbert-encode-{shard}", shard=range(config["colbert"]["shards"]))
     if "sparse" in PAPERS:
         names += ["sparse-retrieve", "sparse-latency"]

@@ -78,73 +78,93 @@ def encode(job: Job) -> dict[str, Any]:
 
 @room.stage(inputs=("model", "shards+"), outputs=("index",))
 def index(job: Job) -> dict[str, Any]:
-    """Build the approximate index of all shards' embeddings."""
+    """Build the approximate index of all shards' embeddings, or of a share of them."""
     import json
 
     import numpy as np
 
     from espalier.colbert import index as ann
-    from espalier.colbert import store
+    from espalier.colbert import static, store
 
     shards = store.open_store(job.paths("shards")).shards
-    built, plan = ann.build(shards, **job.settings["colbert"]["index"], seed=job.seed)
     vocabulary = json.loads((job.path("model") / "config.json").read_text())["vocab_size"]
     frequencies = np.stack(
         [f(shards, vocabulary) for f in (store.frequency, store.document_frequency)]
     )
-    ann.write(job.out("index"), built, frequencies, shards[0].encoder)
+    share = float(job.settings["kept"])
+    kept = [static.kept(s.tokens, s.offsets, frequencies[0], share) for s in shards]
+    built, plan = ann.build(shards, kept, **job.settings["colbert"]["index"], seed=job.seed)
+    size = ann.write(job.out("index"), built, frequencies, shards, share)
     documents = sum(len(shard.doc_ids) for shard in shards)
     return {
         "documents": documents,
         "embeddings": built.ntotal,
         "embeddings_per_document": built.ntotal / max(documents, 1),
+        "index_bytes": size,
         "partitions": plan.partitions,
         "training_points": plan.sample,
     }
 
 
-@room.stage(inputs=("view", "model", "shards+", "index"), outputs=("runs", "counts"))
+@room.stage(inputs=("view", "model", "shards+", "indexes+"), outputs=("runs", "counts"))
 def sweep(job: Job) -> dict[str, Any]:
-    """Retrieve with the first p query embeddings of each order, for every p."""
+    """Retrieve with the first p query embeddings of each order, for every p, and the extensions."""
     import pandas as pd
 
-    from espalier.colbert import pruning
+    from espalier.colbert import pruning, systems
     from espalier.colbert import sweep as pruned
     from espalier.evaluation import runs
 
     settings = job.settings["colbert"]["retrieval"]
-    queries, pipeline = opened(job)
+    queries, pipeline, sizes = opened(job)
     layout = pipeline.encoder.layout
     ids = layout.queries(list(queries.values()))
+    searched = {
+        system: pipeline.searched(system, ids)
+        for system in systems.wanted(
+            settings["orders"],
+            layout.query_length,
+            settings["selective"],
+            job.settings["colbert"]["static"]["systems"],
+            [kept for kept in pipeline.indexes if kept < 1],
+        )
+    }
     results = pruned.sweep(
-        pipeline.index,
+        pipeline.indexes,
         pipeline.store,
         pipeline.encoder.encode(ids),
-        {name: pipeline.orders[name](ids) for name in settings["orders"]},
+        {name: pipeline.orders[name](ids) for name in {system.order: None for system in searched}},
+        searched,
         k_prime=settings["k_prime"],
         depth=settings["depth"],
     )
+    kinds = pruning.kinds(ids, layout)
     counts = []
     for system, result in results.items():
-        order, p = pruned.parsed(system)
-        searched = {key: settings[key] for key in ("k_prime", "nprobe", "depth")}
-        method = {"name": "ColBERT", "order": order, "p": p, **searched}
+        chosen = {key: settings[key] for key in ("k_prime", "nprobe", "depth")}
+        method = {"name": "ColBERT", **system._asdict(), **chosen}
         metadata = {"method": {"automatic": True, "retrieval": [method]}}
         run = pruned.run(result, list(queries), pipeline.store.doc_ids)
-        runs.write(job.out("runs") / f"{system}{runs.SUFFIX}", run, metadata)
-        columns = {"query_id": list(queries), "documents_retrieved": result.documents_retrieved}
-        counts.append(pd.DataFrame({"system": system, **columns}))
+        runs.write(job.out("runs") / f"{system.name}{runs.SUFFIX}", run, metadata)
+        columns = {
+            "query_id": list(queries),
+            "documents_retrieved": result.documents_retrieved,
+            "embeddings": searched[system],
+            "index_bytes": sizes[system.kept],
+            **kinds,
+        }
+        counts.append(pd.DataFrame({"system": system.name, **columns}))
     table = pd.concat(counts, ignore_index=True)
     table.to_parquet(job.out("counts"), index=False)
     means = table.groupby("system")["documents_retrieved"].mean()
     return {
         "queries": len(queries),
-        **pruning.kinds(ids, layout),
+        **{f"{kind}_per_query": float(count.mean()) for kind, count in kinds.items()},
         **{f"documents_retrieved {system}": float(mean) for system, mean in means.items()},
     }
 
 
-@room.stage(inputs=("view", "model", "shards+", "index"), outputs=("latency",))
+@room.stage(inputs=("view", "model", "shards+", "indexes+"), outputs=("latency",))
 def latency(job: Job) -> dict[str, Any]:
     """Time the pipeline under some systems, query by query, interleaved."""
     from itertools import islice
@@ -152,36 +172,48 @@ def latency(job: Job) -> dict[str, Any]:
     from espalier.colbert import latency as timing
 
     settings = job.settings["colbert"]["latency"]
-    queries, pipeline = opened(job)
+    queries, pipeline, _ = opened(job)
     some = dict(islice(queries.items(), settings["queries"]))
     timing.measure(pipeline, some, settings["systems"]).to_parquet(job.out("latency"), index=False)
     return {"queries": len(some)}
 
 
-def opened(job: Job) -> tuple[Mapping[str, str], Any]:
-    """The test queries and the pipeline, as both kinds of retrieval need them."""
+def opened(job: Job) -> tuple[Mapping[str, str], Any, Mapping[float, int]]:
+    """The test queries, the pipeline, and each index's bytes, as both kinds of retrieval need.
+
+    EspalierError when the shards were made by another encoder.
+    """
+    from espalier import files
     from espalier.colbert import encoder, pruning, store
     from espalier.colbert import index as ann
     from espalier.colbert.pipeline import Pipeline
     from espalier.colbert.retrieval import Dedupe
     from espalier.collections.view import View
+    from espalier.errors import EspalierError
     from espalier.models import devices
 
     devices.seeded(job.seed, job.threads)
     settings = job.settings["colbert"]["retrieval"]
-    model = encoder.load(job.path("model"))
     embeddings = store.open_store(job.paths("shards"))
-    found, frequencies = ann.read(job.path("index"), embeddings, settings["nprobe"])
+    if files.sha256_of(job.path("model")) != embeddings.encoder:
+        raise EspalierError(
+            f"{job.paths('shards')[0]}: made by another encoder than {job.path('model')}; "
+            "delete it and run again"
+        )
+    model = encoder.load(job.path("model"))
+    indexes = [ann.read(path, embeddings, settings["nprobe"]) for path in job.paths("indexes")]
+    frequencies = indexes[0].frequencies
     pipeline = Pipeline(
         model,
-        found,
+        {index.kept: index.index for index in indexes},
         embeddings,
+        frequencies[0],
         pruning.orders(model.layout, frequencies[0], frequencies[1], job.seed),
         Dedupe(embeddings),
         settings["k_prime"],
         settings["depth"],
     )
-    return View(job.path("view")).queries(SPLIT), pipeline
+    return View(job.path("view")).queries(SPLIT), pipeline, {i.kept: i.bytes for i in indexes}
 
 
 def text_of(doc: Any) -> str:

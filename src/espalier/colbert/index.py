@@ -8,6 +8,8 @@ collection cannot feed that many centroids. FAISS asks for 39 points each, so:
 - the sample is at least what the 256 centroids of a sub-quantizer need;
 - partitions are halved until the sample feeds them;
 - with fewer embeddings than the sub-quantizers need, the index is flat: exact search.
+
+Embeddings keep their numbers in the store, whichever of them an index holds (`static`).
 """
 
 import json
@@ -16,7 +18,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
@@ -34,6 +36,7 @@ POINTS_PER_CENTROID = 39
 BLOCK = 1 << 17
 """Embeddings widened and added at once."""
 
+INDEX = "index.faiss"
 
 NEVER = 2**31 - 1
 """More queries than come in one search."""
@@ -61,11 +64,26 @@ def plan(embeddings: int, share: float, bits: int) -> Plan:
 
 
 def build(
-    shards: Sequence[Shard], *, sample: float, subquantizers: int, bits: int, seed: int
+    shards: Sequence[Shard],
+    kept: Sequence[NDArray[np.bool_]],
+    *,
+    sample: float,
+    subquantizers: int,
+    bits: int,
+    seed: int,
 ) -> tuple[Any, Plan]:
-    """The FAISS index of all shards' embeddings, numbered through, and how it was planned."""
-    count = sum(len(shard.embeddings) for shard in shards)
+    """The FAISS index of the shards' embeddings that are `kept`, and how it was planned.
+
+    `kept` has a bool[embeddings] for each shard. Hits are numbers in all embeddings. EspalierError
+    when there are none.
+    """
+    count = sum(int(own.sum()) for own in kept)
     dimensions = shards[0].embeddings.shape[1]
+    if not count:
+        raise EspalierError(
+            "shards: no document has a word to embed, so nothing can be retrieved; "
+            "name a collection with text"
+        )
     planned = plan(count, sample, bits)
     index: Any
     if planned.partitions:
@@ -73,73 +91,119 @@ def build(
         quantizer = faiss.IndexFlatL2(dimensions)
         index = faiss.IndexIVFPQ(quantizer, dimensions, planned.partitions, subquantizers, bits)
         index.cp.seed = index.pq.cp.seed = seed % 2**31
-        index.train(sampled(shards, planned.sample, seed))
+        index.train(sampled(shards, kept, planned.sample, seed))
     else:
         log.info("%d embeddings are too few for product quantization: flat index", count)
-        index = faiss.IndexFlatL2(dimensions)
+        index = faiss.IndexIDMap2(faiss.IndexFlatL2(dimensions))
     with tqdm(total=count, desc="index", unit="embedding", mininterval=2) as bar:
-        for block in blocks(shards):
-            index.add(block)
+        for block, numbers in blocks(shards, kept):
+            index.add_with_ids(block, numbers)
             bar.update(len(block))
     return index, planned
 
 
-def sampled(shards: Sequence[Shard], size: int, seed: int) -> NDArray[np.float32]:
+def sampled(
+    shards: Sequence[Shard], kept: Sequence[NDArray[np.bool_]], size: int, seed: int
+) -> NDArray[np.float32]:
     """A seeded sample float32[size, dimensions] without replacement, in the store's order."""
-    bounds = np.cumsum([0] + [len(shard.embeddings) for shard in shards])
-    rows = np.random.default_rng(seed).choice(bounds[-1], size, replace=False, shuffle=False)
-    rows.sort()
-    parts = np.split(rows, np.searchsorted(rows, bounds[1:-1]))
+    bounds = np.cumsum([0] + [own.sum() for own in kept])
+    ranks = np.random.default_rng(seed).choice(bounds[-1], size, replace=False, shuffle=False)
+    ranks.sort()
+    parts = np.split(ranks, np.searchsorted(ranks, bounds[1:-1]))
     return np.concatenate(
-        [s.embeddings[r - a] for s, r, a in zip(shards, parts, bounds[:-1], strict=True)]
+        [
+            shard.embeddings[np.flatnonzero(own)[part - first]]
+            for shard, own, part, first in zip(shards, kept, parts, bounds[:-1], strict=True)
+        ]
     ).astype(np.float32)
 
 
-def blocks(shards: Sequence[Shard]) -> Iterator[NDArray[np.float32]]:
-    """All embeddings in order, widened, a block at a time."""
-    for shard in shards:
-        for start in range(0, len(shard.embeddings), BLOCK):
-            yield shard.embeddings[start : start + BLOCK].astype(np.float32)
+def blocks(
+    shards: Sequence[Shard], kept: Sequence[NDArray[np.bool_]]
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    """Kept embeddings in order, widened, a block at a time, and their numbers in all shards."""
+    first = 0
+    for shard, own in zip(shards, kept, strict=True):
+        for start in range(0, len(own), BLOCK):
+            rows = start + np.flatnonzero(own[start : start + BLOCK])
+            yield shard.embeddings[rows].astype(np.float32), first + rows
+        first += len(own)
 
 
-def write(folder: Path, index: Any, frequencies: NDArray[np.int64], encoder: str) -> None:
+class Opened(NamedTuple):
+    """An index that is ready for search."""
+
+    index: Any
+    frequencies: NDArray[np.int64]
+    """int64[2, vocabulary]: in the collection, and in documents."""
+    kept: float
+    """Share of each document's embeddings that it holds."""
+    bytes: int
+    """Size of the index on disk."""
+
+
+def write(
+    folder: Path, index: Any, frequencies: NDArray[np.int64], shards: Sequence[Shard], kept: float
+) -> int:
     """Write the index, the frequencies of each vocabulary id, and what they belong to.
 
-    `frequencies` int64[2, vocabulary]: in the collection, and in documents.
+    `frequencies` int64[2, vocabulary]: in the collection, and in documents. Returns the index's
+    size in bytes.
     """
     folder.mkdir(parents=True)
-    faiss.write_index(index, str(folder / "index.faiss"))
+    faiss.write_index(index, str(folder / INDEX))
     np.save(folder / "frequency.npy", frequencies)
-    described = {"encoder": encoder, "embeddings": index.ntotal, "dimensions": index.d}
+    described = {
+        "encoder": shards[0].encoder,
+        "embeddings": sum(len(shard.embeddings) for shard in shards),
+        "dimensions": index.d,
+        "kept": kept,
+        "indexed": index.ntotal,
+        "vocabulary": frequencies.shape[1],
+    }
     (folder / "index.json").write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
+    return (folder / INDEX).stat().st_size
 
 
-def read(folder: Path, store: Store, nprobe: int) -> tuple[Any, NDArray[np.int64]]:
+def read(folder: Path, store: Store, nprobe: int) -> Opened:
     """The index, set to `nprobe` partitions, and the frequencies; of this very store.
 
-    EspalierError when the index cannot be read or was built from other embeddings.
+    EspalierError when the index cannot be read, its parts do not fit, or it was built from other
+    embeddings.
     """
     try:
         described = json.loads((folder / "index.json").read_text())
-        index = faiss.read_index(str(folder / "index.faiss"))
+        index = faiss.read_index(str(folder / INDEX))
         frequencies: NDArray[np.int64] = np.load(folder / "frequency.npy")
-    except (OSError, EOFError, ValueError, RuntimeError) as error:
+        kept = float(described["kept"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise EspalierError(f"{folder}: not an index ({why}); delete it and run again") from error
-    stored = {
+    found = {
         "encoder": store.encoder,
         "embeddings": len(store.document_of),
         "dimensions": store.dimensions,
     }
-    for name, value in stored.items():
+    parts = {
+        "indexed": index.ntotal,
+        "dimensions": index.d,
+        "vocabulary": frequencies.shape[-1],
+    }
+    for name, value in found.items():
         if described.get(name) != value:
             raise EspalierError(
                 f"{folder}: built from other embeddings than the shards' ({name} differs); "
                 "delete it and run again"
             )
+    for name, value in parts.items():
+        if described.get(name) != value:
+            raise EspalierError(
+                f"{folder}: its files do not belong together ({name} differs); "
+                "delete it and run again"
+            )
     if isinstance(index, faiss.IndexIVF):
         index.nprobe = nprobe
-    return index, frequencies
+    return Opened(index, frequencies, kept, (folder / INDEX).stat().st_size)
 
 
 def search(index: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.int64]:

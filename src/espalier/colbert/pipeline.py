@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from espalier.colbert import pruning
 from espalier.colbert.encoder import Encoder
 from espalier.colbert.retrieval import Dedupe, nearest, score, top
 from espalier.colbert.store import Store
-from espalier.colbert.sweep import parsed
+from espalier.colbert.systems import System, parsed
 
 
 class Answer(NamedTuple):
@@ -27,22 +28,31 @@ class Pipeline:
     """Everything that stands ready when a query comes in."""
 
     encoder: Encoder
-    index: Any
+    indexes: Mapping[float, Any]
+    """By the share of embeddings that they keep."""
     store: Store
+    frequency: NDArray[np.int64]
+    """In the collection, of each vocabulary id."""
     orders: Mapping[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]]
     dedupe: Dedupe
     k_prime: int
     depth: int
 
+    def searched(self, system: System, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many embeddings a system searches of each query: int64[queries]."""
+        if system.share is not None:
+            return pruning.selective(ids, self.encoder.layout, self.frequency, system.share)
+        return np.full(len(ids), system.p, dtype=np.int64)
+
     def answer(self, text: str, system: str) -> Answer:
         """Encode, search the system's embeddings, unite their documents, score these."""
-        order, p = parsed(system)
+        chosen = parsed(system)
         clock = [perf_counter_ns()]
         ids = self.encoder.layout.queries([text])
         query = self.encoder.encode(ids)[0]
-        chosen = query[self.orders[order](ids)[0, :p]]
+        positions = self.orders[chosen.order](ids)[0, : self.searched(chosen, ids)[0]]
         clock.append(perf_counter_ns())
-        hits = nearest(self.index, chosen, self.k_prime)
+        hits = nearest(self.indexes[chosen.kept], query[positions], self.k_prime)
         clock.append(perf_counter_ns())
         found = self.dedupe(hits).documents
         clock.append(perf_counter_ns())

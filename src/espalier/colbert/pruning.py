@@ -56,6 +56,27 @@ def random(ids: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     return np.array(orders, dtype=np.int64).reshape(ids.shape)
 
 
+def selective(
+    ids: NDArray[np.int64], layout: Layout, frequency: NDArray[np.int64], share: float
+) -> NDArray[np.int64]:
+    """How many embeddings of ICF order each query searches: int64[queries], at least 1.
+
+    The paper (section 5) leaves p chosen by query to future work; this rule is ours. The paper
+    takes a token's importance as inversely proportional to its frequency in the collection
+    (section 3). So p(q) is the smallest p whose word pieces hold `share` (0 to 1) of the sum of
+    1 / frequency over the query's word pieces: one where a single rare piece outweighs the
+    others, more where several are alike. Special tokens and unseen word pieces weigh nothing, and
+    a query of no others searches one embedding.
+    """
+    order = by_frequency(ids, layout, frequency)
+    special = np.isin(ids, (layout.cls, layout.query, layout.sep, layout.mask))
+    count = np.where(special, 0, frequency[ids])
+    weight = np.divide(1.0, count, out=np.zeros(ids.shape), where=count > 0)
+    reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
+    p: NDArray[np.int64] = (reached < share * reached[:, -1:]).sum(axis=1) + 1
+    return p
+
+
 def orders(
     layout: Layout,
     collection_frequency: NDArray[np.int64],
@@ -72,12 +93,12 @@ def orders(
     }
 
 
-def kinds(ids: NDArray[np.int64], layout: Layout) -> dict[str, float]:
-    """Mean word pieces (by the paper's count: all but masks) and masks of queries."""
+def kinds(ids: NDArray[np.int64], layout: Layout) -> dict[str, NDArray[np.int64]]:
+    """Masks, other tokens (the paper's word pieces) and word pieces of queries: int64[queries]."""
     masks = (ids == layout.mask).sum(axis=1)
     special = np.isin(ids, [layout.cls, layout.query, layout.sep]).sum(axis=1)
     return {
-        "masks_per_query": float(masks.mean()),
-        "tokens_without_masks_per_query": float((ids.shape[1] - masks).mean()),
-        "word_pieces_per_query": float((ids.shape[1] - masks - special).mean()),
+        "masks": masks,
+        "tokens_without_masks": ids.shape[1] - masks,
+        "word_pieces": ids.shape[1] - masks - special,
     }

@@ -1,9 +1,9 @@
-"""All pruned systems from one search.
+"""All pruned systems from one scoring.
 
 The neighbours of a query embedding do not depend on which others are searched, and a document's
-score does not depend on how it was found. So one search of all embeddings and one scoring of the
-whole union give every order and every p: document d belongs to (order, p) if one of the order's
-first p embeddings found it.
+score does not depend on how it was found. So one search of all embeddings in each index and one
+scoring of the whole union give every system: document d belongs to one that searches the first p
+embeddings of an order if one of these found it.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from espalier.colbert.retrieval import Dedupe, nearest, score, top
 from espalier.colbert.store import Store
+from espalier.colbert.systems import System
 
 QUERIES_AT_ONCE = 16
 """Queries in one call of FAISS, which shares them out among its threads."""
@@ -29,54 +30,51 @@ class Results(NamedTuple):
     documents_retrieved: list[int]
 
 
-def name(order: str, p: int) -> str:
-    """The system that searches the first `p` embeddings of an order."""
-    return f"{order}-p{p:02d}"
-
-
-def parsed(system: str) -> tuple[str, int]:
-    """The order and p of a system's name."""
-    order, _, p = system.rpartition("-p")
-    return order, int(p)
-
-
 def sweep(
-    index: Any,
+    indexes: Mapping[float, Any],
     store: Store,
     queries: NDArray[np.float32],
     orders: Mapping[str, NDArray[np.int64]],
+    searched: Mapping[System, NDArray[np.int64]],
     *,
     k_prime: int,
     depth: int,
-) -> dict[str, Results]:
-    """Every system by name, for float32[queries, query_length, dimensions].
+) -> dict[System, Results]:
+    """Every system of `searched`, for float32[queries, query_length, dimensions].
 
-    `orders` gives each order's positions int64[queries, query_length]. Documents come best
-    first, at most `depth` of them.
+    `indexes` by the share of embeddings that they keep; `orders` gives each order's positions
+    int64[queries, query_length], `searched` how many of them a system searches, int64[queries].
+    Documents come best first, at most `depth` of them.
     """
     length = queries.shape[1]
-    results = {
-        name(order, p): Results([], [], []) for order in orders for p in range(1, length + 1)
-    }
+    results = {system: Results([], [], []) for system in searched}
+    ways = {(system.kept, system.order): None for system in searched}
     dedupe = Dedupe(store)
     with tqdm(total=len(queries), desc="retrieve", unit="query", mininterval=2) as bar:
         for start in range(0, len(queries), QUERIES_AT_ONCE):
             block = queries[start : start + QUERIES_AT_ONCE]
-            hits = nearest(index, block.reshape(-1, block.shape[2]), k_prime)
-            for i, own in enumerate(hits.reshape(len(block), length, -1), start):
-                documents = dedupe(own).documents
+            vectors = block.reshape(-1, block.shape[2])
+            hits = {
+                kept: nearest(indexes[kept], vectors, k_prime).reshape(len(block), length, -1)
+                for kept in dict.fromkeys(kept for kept, _ in ways)
+            }
+            for i in range(start, start + len(block)):
+                own = {kept: found[i - start] for kept, found in hits.items()}
+                documents = dedupe(np.concatenate(list(own.values()), axis=1)).documents
                 scores = score(store, queries[i], documents)
                 ranked, ranked_scores = top(documents, scores, len(documents))
-                places = np.searchsorted(documents, ranked)
-                for order, positions in orders.items():
-                    # The same documents, ascending again; now with the place in this order.
-                    place = dedupe(own[positions[i]]).embedding[places]
-                    for p in range(1, length + 1):
-                        kept = np.flatnonzero(place < p)
-                        result = results[name(order, p)]
-                        result.documents.append(ranked[kept[:depth]])
-                        result.scores.append(ranked_scores[kept[:depth]])
-                        result.documents_retrieved.append(len(kept))
+                place = {}
+                for kept, order in ways:
+                    found = dedupe(own[kept][orders[order][i]])
+                    first = np.full(len(documents), length, dtype=np.int64)
+                    first[np.searchsorted(documents, found.documents)] = found.embedding
+                    place[kept, order] = first[np.searchsorted(documents, ranked)]
+                for system, p in searched.items():
+                    within = np.flatnonzero(place[system.kept, system.order] < p[i])
+                    result = results[system]
+                    result.documents.append(ranked[within[:depth]])
+                    result.scores.append(ranked_scores[within[:depth]])
+                    result.documents_retrieved.append(len(within))
             bar.update(len(block))
     return results
 

@@ -15,7 +15,7 @@ DOCS = [f"d{i:03}" for i in range(60)]
 SWEEP = [f"{order}-p{p:02}" for order in ("first", "icf") for p in (1, 2, 3, 8, 15, 32)]
 SYSTEMS = {
     "best": ["bm25", "firstp", "maxp", "theta0", "theta1", "theta2"],
-    "colbert": ["bm25", *SWEEP],
+    "colbert": ["bm25", *SWEEP, "icf-s0.5", "icf-p03-d0.5"],
     "sparse": [
         "bm25",
         "splade-original",
@@ -36,7 +36,7 @@ EVALUATION = {
 }
 FAMILIES = {
     "best": {"name": "segments", "baseline": "maxp", "systems": ["theta*", "firstp", "bm25"]},
-    "colbert": {"name": "pruning", "baseline": "first-p32", "systems": ["first-*", "icf-*"]},
+    "colbert": {"name": "pruning", "baseline": "first-p32", "systems": ["first-*", "icf-p??"]},
     "sparse": {
         "name": "guidance",
         "baseline": "splade-original",
@@ -80,6 +80,17 @@ def sparse_counts(work: np.ndarray) -> dict[str, np.ndarray]:
     return {"blocks_loaded": work // 9, "blocks": work // 8, "overlap": overlap}
 
 
+def pruning_counts(work: np.ndarray, p: int) -> dict[str, np.ndarray]:
+    """What only query embedding pruning counts."""
+    masks = 20 + work % 3
+    tokens = {"masks": masks, "tokens_without_masks": 32 - masks}
+    return {
+        "embeddings": np.full(len(work), p),
+        "index_bytes": 24 * np.full(len(work), 7),
+        **tokens,
+    }
+
+
 def cost_tables(folder: Path) -> None:
     """Counts and latencies that grow with p, selection hits, history, weights."""
     generator = np.random.default_rng(9)
@@ -91,7 +102,7 @@ def cost_tables(folder: Path) -> None:
             counts.append(pd.DataFrame({
                 "system": system, "query_id": QUERIES,
                 "documents_retrieved" if paper == "colbert" else "documents_scored": work,
-                **(sparse_counts(work) if paper == "sparse" else {}),
+                **(sparse_counts(work) if paper == "sparse" else pruning_counts(work, size)),
             }))  # fmt: skip
             latency.append(pd.DataFrame({
                 "system": system, "query_id": QUERIES, "total_ns": work * 1000 + 400_000,

@@ -13,7 +13,9 @@ import synthetic
 from espalier import cli
 from espalier.evaluation.comparisons import COLUMNS
 from espalier.evaluation.findings import VERDICTS
-from espalier.report import figures, tables
+from espalier.evaluation.results import load
+from espalier.report import figures, sections, tables
+from espalier.report.drawing import GREY
 
 ALL_FIGURES = {
     "best-history", "best-selection", "dths-figure-1-splade", "dths-quality-time-splade",
@@ -129,6 +131,29 @@ def test_a_paper_left_out_leaves_its_section_out(tmp_path) -> None:
     assert '<section id="colbert">' in text
     assert '<section id="best">' not in text
     assert "leaves out the part &#39;best&#39;" in text
+
+
+def test_systems_that_choose_p_by_query_are_diamonds() -> None:
+    systems = ["first-p01", "icf-p01", "icf-s0.5", "icf-s0.9"]
+    means = pd.DataFrame({"AP": [0.1, 0.4, 0.3, 0.5]}, index=systems)
+    documents = pd.Series([10.0, 12.0, 50.0, 70.0], index=systems)
+    drawn = [
+        figures.pruning_trade(
+            means.loc[names], documents[names], pd.DataFrame({"AP": False}, index=names), ["AP"]
+        ).count(f"fill: {GREY}; stroke: {GREY}")
+        for names in (systems[:2], systems)
+    ]
+    assert drawn == [0, 2 + 1]  # the points, and one in the legend
+
+
+def test_systems_beyond_the_paper_have_a_table_of_their_own(made) -> None:
+    results = load([Path(name) for name in synthetic.tables(made)])
+    section = sections.colbert(results, 0.05)
+    paper, beyond = section.tables[:2]
+    assert [row[0] for row in beyond.rows] == ["icf-p03-d0.5", "icf-s0.5"]
+    assert {"icf-p03", "first-p32"} < {row[0] for row in paper.rows}
+    assert not {"icf-p03-d0.5", "icf-s0.5"} & {row[0] for row in paper.rows}
+    assert list(beyond.header)[-5:-2] == ["documents retrieved", "embeddings", "index bytes"]
 
 
 def test_hollow_points_are_the_significant_ones() -> None:

@@ -39,6 +39,8 @@ def pruning_trade(
 ) -> str:
     """Pruning, Figure 3: quality against documents retrieved, p = 1 … 32, First and ICF.
 
+    Diamonds, which the paper has not: systems that choose p by query.
+
     `different` is bool[systems, measures]: hollow points, those that differ significantly from
     the full system.
     """
@@ -54,6 +56,10 @@ def pruning_trade(
                 ax.scatter(x[full], y[full], color=colour, label=label, zorder=2, **style)
                 ax.scatter(x[~full], y[~full], facecolors="white", zorder=2, **style)
                 mark_points(ax, x, y, colour, above=order == "icf")
+            chosen = means.index[means.index.str.match(r"icf-s[\d.]+$")]
+            named = "ICF, p by query" if len(chosen) else None
+            x, y = documents.reindex(chosen), means.loc[chosen, measure]
+            ax.scatter(x, y, color=GREY, marker="D", s=14, label=named)
             ax.set(title=measure, xlabel="documents retrieved")
         axes[0].legend(loc="lower right")
         return svg(figure, "pruning-figure-3")

@@ -1,5 +1,6 @@
 """One section of the report per paper: its figures and tables redrawn on this run."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,12 @@ from espalier.report.tables import Table
 
 POINTS = ("bm25", *(f"{order}-p{p:02}" for order in ("first", "icf") for p in (1, 2, 3, 8, 32)))
 """Systems of the pruning sweep that its table shows."""
+
+EXTENDED = re.compile(r"-s[\d.]+$|-d[\d.]+$")
+"""Ends of the names of pruned systems beyond the paper: p chosen by query, smaller indexes."""
+
+PRUNING_COSTS = ["documents_retrieved", "embeddings", "index_bytes"]
+"""Columns of the pruning counts that differ between systems."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ def colbert(results: Results, alpha: float) -> Section:
     costs = []
     if "colbert/counts" in results.tables:
         counts = tables.means_by_system(results.tables["colbert/counts"])
-        costs.append(counts)
+        costs.append(counts[[name for name in PRUNING_COSTS if name in counts]])
         documents = counts["documents_retrieved"]
         shown = [m for m in ("nDCG@10", "AP", "NumRelRet") if m in means]
         section.draw(
@@ -118,12 +125,23 @@ def colbert(results: Results, alpha: float) -> Section:
             "pruning-figure-3",
             figures.pruning_trade(means, documents, different, shown),
             "Figure 3 on this run: effectiveness against documents retrieved, p = 1 … 32. Hollow: "
-            f"different from p = 32 (paired t-test, Bonferroni, p < {alpha:g}).",
+            f"different from p = 32 (paired t-test, Bonferroni, p < {alpha:g}). "
+            "Diamonds, beyond the paper: p chosen by query.",
         )
     if "colbert/latency" in results.tables:
         costs.append(tables.milliseconds(results.tables["colbert/latency"]))
     shown_systems = means.loc[[s for s in POINTS if s in means.index]]
     section.tables.append(tables.systems_table(shown_systems, costs, "Some points of the sweep"))
+    extended = means.loc[[s for s in means.index if EXTENDED.search(str(s))]]
+    if not extended.empty:
+        section.tables.append(
+            tables.systems_table(
+                extended,
+                costs,
+                "Beyond the paper: p chosen by query (icf-s: share of the inverse collection "
+                "frequency) and indexes of a share of each document's embeddings (-d)",
+            )
+        )
     return section
 
 

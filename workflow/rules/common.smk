@@ -206,7 +206,9 @@ def selection_tables():
     if "best" in PAPERS:
         tables += ["<results>/best/selection.parquet", "<results>/best/history.parquet"]
     if "sparse" in PAPERS:
-        tables += expand("<results>/sparse/{weighting}/weights.parquet", weighting=WEIGHTINGS)
+        tables += expand(
+            "<results>/sparse/{weighting}/weights.parquet", weighting=WEIGHTINGS
+        )
     return tables
 
 
@@ -223,14 +225,22 @@ def record_files():
     if "colbert" in PAPERS:
         names += [f"colbert-{verb}" for verb in ["train", "sweep", "latency"]]
         names += expand("colbert-index-{kept}", kept=KEPT)
-        names += expand("colbert-encode-{shard}", shard=range(config["colbert"]["shards"]))
+        names += expand(
+            "colbert-encode-{shard}", shard=range(config["colbert"]["shards"])
+        )
     if "sparse" in PAPERS:
         names += ["sparse-retrieve", "sparse-latency"]
-        names += expand("sparse-{verb}-{weighting}", verb=["index", "encode-queries"], weighting=WEIGHTINGS)
+        names += expand(
+            "sparse-{verb}-{weighting}",
+            verb=["index", "encode-queries"],
+            weighting=WEIGHTINGS,
+        )
         for weighting in {source_of(name): None for name in WEIGHTINGS}:
             shards = range(config["sparse"]["shards"])
             verbs = ["encode"]
             if "model" in WEIGHTINGS[weighting].get("expansion", {}):
                 verbs.append("expand")
-            names += expand(f"sparse-{{verb}}-{weighting}-{{shard}}", verb=verbs, shard=shards)
+            names += expand(
+                f"sparse-{{verb}}-{weighting}-{{shard}}", verb=verbs, shard=shards
+            )
     return expand("<results>/records/{name}.json", name=names)

@@ -189,10 +189,10 @@ rule sparse_export:
         "<results>/logs/sparse-export-{weighting}-{side}.log",
     benchmark:
         "<results>/benchmarks/sparse-export-{weighting}-{side}.tsv"
-    conda:
-        "../../envs/espalier.yaml"
     wildcard_constraints:
         side="learned|bm25",
+    conda:
+        "../../envs/espalier.yaml"
     threads: 1
     resources:
         mem_mb=8000,

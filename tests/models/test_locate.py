@@ -46,6 +46,19 @@ def test_an_absent_model_is_one_clear_line(name, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_nested_transformer_is_found_when_asked_for(tmp_path):
+    folder = tmp_path / "m"
+    make_model(folder / "0_Transformer")
+    listed = '[{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]'
+    (folder / "modules.json").write_text(listed)
+    assert locate(f"folder:{folder}", nested=True) == folder
+    with pytest.raises(EspalierError, match=r"m/config\.json is missing"):
+        locate(f"folder:{folder}")
+    (folder / "0_Transformer" / "config.json").unlink()
+    with pytest.raises(EspalierError, match=r"0_Transformer/config\.json is missing"):
+        locate(f"folder:{folder}", nested=True)
+
+
 def test_pickled_weights_are_not_taken(tmp_path):
     folder = make_model(tmp_path / "m")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")

@@ -63,7 +63,13 @@ def experiment_folder(config: Mapping[str, Any]) -> Path:
 
 def views_of(config: Mapping[str, Any]) -> list[str]:
     """Names of the views that the experiment's papers read, sorted."""
-    return sorted({view for paper in config["papers"] for view in VIEWS[paper]})
+    views = {view for paper in config["papers"] for view in VIEWS[paper]}
+    return sorted(views if trains_encoder(config) else views - {"training"})
+
+
+def trains_encoder(config: Mapping[str, Any]) -> bool:
+    """Whether the late-interaction encoder is trained, or a checkpoint used as it is."""
+    return config["colbert"]["training"] is not None
 
 
 def check(config: Mapping[str, Any], root: Path) -> None:
@@ -148,11 +154,16 @@ def check_pruning(config: Mapping[str, Any]) -> None:
 
 def check_models(config: Mapping[str, Any]) -> None:
     """Check that the models of the papers that run are in place."""
+    from espalier.colbert import checkpoints
     from espalier.models.locate import locate
 
     for paper in config["papers"]:
         if paper in MODELS:
-            locate(config["models"][MODELS[paper]])
+            folder = locate(config["models"][MODELS[paper]], nested=paper == "colbert")
+            if paper == "colbert":
+                shape = {key: config["colbert"]["encoder"][key] for key in ("layers", "dimensions")}
+                found = checkpoints.read(folder)
+                checkpoints.check(found, trained=trains_encoder(config), **shape)
     if "sparse" in config["papers"]:
         check_weightings(config)
 

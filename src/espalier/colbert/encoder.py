@@ -2,10 +2,11 @@
 
 One embedding per token, for queries and documents alike (ColBERT: Khattab and Zaharia, SIGIR
 2020, section 3.2). A query's masks receive embeddings, but nothing attends to them, as in the
-first version of ColBERT.
+first version of ColBERT, unless a checkpoint says that it was trained otherwise.
 """
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,14 @@ from torch.nn.functional import normalize
 from tqdm import tqdm
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
+from espalier.colbert import checkpoints
 from espalier.colbert.tokens import Layout
 from espalier.errors import EspalierError
 from espalier.models.devices import device
+from espalier.models.locate import WEIGHTS
 from espalier.text.batching import by_length
+
+log = logging.getLogger("espalier")
 
 BATCH_TOKENS = 1024
 """Padded tokens in one batch of documents: larger ones fall out of a core's cache."""
@@ -56,7 +61,10 @@ class Encoder(torch.nn.Module):
     def of_queries(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """float32[queries, query_length, dimensions] of `Layout.queries`."""
         tokens = torch.from_numpy(ids).to(device())
-        return self.forward(tokens, tokens != self.layout.mask)
+        attended = torch.ones_like(tokens, dtype=torch.bool)
+        if not self.layout.attend_to_masks:
+            attended = tokens != self.layout.mask
+        return self.forward(tokens, attended)
 
     def of_docs(self, docs: Sequence[NDArray[np.int64]]) -> torch.Tensor:
         """float32[docs, longest, dimensions] of `Layout.docs`; what follows a document is void."""
@@ -92,6 +100,33 @@ class Encoder(torch.nn.Module):
                 bar.update(len(batch))
 
 
+def from_folder(
+    folder: Path, *, trained: bool, layers: int, dimensions: int, **layout: Any
+) -> Encoder:
+    """The encoder to start from, by what `folder` holds: `new`, or a published checkpoint.
+
+    A checkpoint is taken whole, so `layers` and `dimensions` must suit it, and what it says of
+    its input format (see `checkpoints`) replaces that of `layout`, the arguments of `Layout`: it
+    was trained so. `trained` says whether training follows; EspalierError where it must.
+    """
+    found = checkpoints.read(folder)
+    checkpoints.check(found, trained=trained, layers=layers, dimensions=dimensions)
+    if found.projection is None:
+        return new(found.trunk, layers=layers, dimensions=dimensions, **layout)
+    for key, value in found.layout.items():
+        if layout.get(key, value) != value:
+            log.warning(
+                "colbert.encoder.%s: %s in the config, but %s in the checkpoint %s, which is used",
+                *(key, layout[key], value, folder),
+            )
+    encoder = assembled(
+        found.trunk, layers=layers, dimensions=dimensions, **{**layout, **found.layout}
+    )
+    weight = load_file(found.projection)[checkpoints.WEIGHT]
+    encoder.projection.load_state_dict({"weight": weight})
+    return encoder
+
+
 def new(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder:
     """An untrained encoder: the first `layers` layers of the BERT model in `folder`.
 
@@ -107,15 +142,40 @@ def new(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder
 
 
 def assembled(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> Encoder:
-    """Trunk and tokenizer of `folder` under a random projection, on the device."""
+    """Trunk and tokenizer of `folder` under a random projection, on the device.
+
+    EspalierError when the folder lacks one of the trunk's tensors or has another shape.
+    """
     config = AutoConfig.from_pretrained(folder)
     if config.model_type != "bert":
         raise EspalierError(f"models.encoder: {folder} is a {config.model_type}; name a BERT model")
     config.num_hidden_layers = min(layers, config.num_hidden_layers)
-    trunk = BertModel.from_pretrained(
-        folder, config=config, add_pooling_layer=False, use_safetensors=True
+    trunk, loading = BertModel.from_pretrained(
+        folder,
+        config=config,
+        add_pooling_layer=False,
+        use_safetensors=True,
+        dtype=torch.float32,  # whatever the weights were kept as
+        ignore_mismatched_sizes=True,  # reported below, in one line
+        output_loading_info=True,
     )
+    for name, *shapes in sorted(loading["mismatched_keys"]):
+        kept, wanted = map(tuple, shapes)
+        raise EspalierError(
+            f"{folder / WEIGHTS}: tensor '{name}' is {kept}, by config.json it is {wanted}; "
+            "take both files from the same model"
+        )
+    for name in sorted(loading["missing_keys"]):
+        raise EspalierError(
+            f"{folder / WEIGHTS}: tensor '{name}' is missing; name a folder with all of BERT's"
+        )
     tokens = Layout(AutoTokenizer.from_pretrained(folder), **layout)
+    longest = max(tokens.query_length, tokens.doc_maxlen)
+    if longest > config.max_position_embeddings:
+        raise EspalierError(
+            f"models.encoder: {folder} takes {config.max_position_embeddings} tokens, not "
+            f"{longest}; lower colbert.encoder.query_length or doc_maxlen, or the checkpoint's own"
+        )
     return Encoder(trunk, dimensions, tokens).to(device()).eval()
 
 
@@ -129,9 +189,7 @@ def save(folder: Path, encoder: Encoder) -> None:
     described = {
         "layers": encoder.trunk.config.num_hidden_layers,
         "dimensions": encoder.dimensions,
-        "query_length": layout.query_length,
-        "doc_maxlen": layout.doc_maxlen,
-        "drop_punctuation": layout.drop_punctuation,
+        **layout.described(),
     }
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
 

@@ -2,7 +2,7 @@
 
 A query is `[CLS] [Q] word pieces [SEP]`, filled with `[MASK]` to a fixed length; a document is
 `[CLS] [D] word pieces [SEP]`. The markers [Q] and [D] are the unused vocabulary entries
-`[unused0]` and `[unused1]`.
+`[unused0]` and `[unused1]`, unless a checkpoint was trained with others.
 """
 
 import string
@@ -17,19 +17,37 @@ from espalier.errors import EspalierError
 SPECIAL_IN_QUERY = 3
 """[CLS], [Q], [SEP]; a document has as many."""
 
+MARKERS = ("[unused0]", "[unused1]")
+"""The vocabulary entries that stand for [Q] and [D]."""
+
 
 class Layout:
     """Vocabulary ids of the special tokens, and the two formats built from them."""
 
     def __init__(
-        self, tokenizer: Any, *, query_length: int, doc_maxlen: int, drop_punctuation: bool
+        self,
+        tokenizer: Any,
+        *,
+        query_length: int,
+        doc_maxlen: int,
+        drop_punctuation: bool,
+        markers: Sequence[str] = MARKERS,
+        skiplist: Sequence[str] = string.punctuation,
+        attend_to_masks: bool = False,
     ) -> None:
+        """`drop_punctuation` drops documents' embeddings of the `skiplist`'s vocabulary entries.
+
+        `attend_to_masks` says whether a query's word pieces attend to its masks.
+        """
         self.tokenizer = tokenizer
         self.query_length = query_length
         self.doc_maxlen = doc_maxlen
         self.drop_punctuation = drop_punctuation
+        self.markers = markers
+        self.skiplist = skiplist
+        self.attend_to_masks = attend_to_masks
         vocabulary = tokenizer.get_vocab()
-        names = ("[CLS]", "[SEP]", "[MASK]", "[PAD]", "[unused0]", "[unused1]")
+        names = ("[CLS]", "[SEP]", "[MASK]", "[PAD]", *markers)
         missing = [name for name in names if name not in vocabulary]
         if missing:
             raise EspalierError(
@@ -39,11 +57,26 @@ class Layout:
             vocabulary[name] for name in names
         )
         self.dropped = np.array(
-            sorted(vocabulary[mark] for mark in string.punctuation if mark in vocabulary)
+            sorted(vocabulary[mark] for mark in skiplist if mark in vocabulary)
             if drop_punctuation
             else [],
             dtype=np.int64,
         )
+
+    def described(self) -> dict[str, Any]:
+        """The arguments that make this layout of its tokenizer; ColBERT's own are left out."""
+        described: dict[str, Any] = {
+            "query_length": self.query_length,
+            "doc_maxlen": self.doc_maxlen,
+            "drop_punctuation": self.drop_punctuation,
+        }
+        if tuple(self.markers) != MARKERS:
+            described["markers"] = list(self.markers)
+        if list(self.skiplist) != list(string.punctuation):
+            described["skiplist"] = list(self.skiplist)
+        if self.attend_to_masks:
+            described["attend_to_masks"] = True
+        return described
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Token ids int64[queries, query_length]; longer queries lose their last word pieces."""

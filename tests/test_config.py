@@ -146,6 +146,20 @@ def test_a_weighting_set_to_null_is_left_out(checked):
     assert "'sparse.weightings': none is left" in message
 
 
+def test_without_training_the_encoder_must_be_a_checkpoint(checked):
+    message = checked(colbert={"training": None})
+    assert message.startswith("config key 'colbert.training': null, but ")
+    assert "name a late-interaction checkpoint in models.encoder" in message
+
+
+def test_without_training_no_training_view_is_made():
+    config = configuration.load(ROOT)
+    assert configuration.views_of(config) == ["documents", "passages", "training"]
+    config["colbert"]["training"] = None
+    configuration.check_schema(config, ROOT)
+    assert configuration.views_of(config) == ["documents", "passages"]
+
+
 def test_two_systems_of_one_name_are_named(checked):
     settings = [{"name": "x", "algorithm": name, "beta": 0} for name in ("taat", "wand")]
     assert "two systems would be named 'splade-x'" in checked(sparse={"settings": settings})

@@ -11,10 +11,12 @@ import pytest
 
 from espalier import files
 from espalier.cli import main
+from espalier.colbert import encoder, store
 from espalier.collections.candidates import write_runs
 from espalier.collections.snapshot import take
 from espalier.collections.view import View
 from espalier.evaluation import runs
+from tests.colbert import published
 
 SWEEP = [f"{order}-p{p:02d}" for order in ("first", "icf") for p in range(1, 9)]
 SYSTEMS = sorted([*SWEEP, "icf-s0.5", "icf-s0.9", "icf-p03-d0.5"])
@@ -132,3 +134,36 @@ def test_a_checkpoint_that_made_no_shard_is_refused(material, settings, once, tm
     message = caplog.messages[-1]
     assert re.match(r"espalier: error: .*/shards/0: made by another encoder than .*model", message)
     assert not (tmp_path / "runs").exists()
+
+
+def test_without_training_a_checkpoint_is_used_as_it_is(material, settings, tmp_path):
+    """No view, no candidates: the model stage's embeddings are the checkpoint's own."""
+    folder = published.pylate(tmp_path / "checkpoint", "0_Transformer")
+    shape = {**settings["colbert"]["encoder"], "layers": 2}
+    part = {"encoder": shape, "training": None, "shards": 1}
+    given = {"seed": 7, "models": {"encoder": f"folder:{folder}"}, "colbert": part}
+    done = verb(given, tmp_path, "train", view=[], candidates=[], model=tmp_path / "model")
+    assert done in (None, 0)
+
+    model = encoder.load(tmp_path / "model")
+    original = encoder.from_folder(folder, trained=False, **shape)
+    ids = original.layout.queries(["sparse graph"])
+    np.testing.assert_array_equal(model.layout.queries(["sparse graph"]), ids)
+    np.testing.assert_array_equal(model.encode(ids), original.encode(ids))
+
+    files = {"view": material / "view", "model": tmp_path / "model", "shard": tmp_path / "shard"}
+    assert verb({**given, "shard": 0}, tmp_path, "encode", **files) in (None, 0)
+    shard = store.read(tmp_path / "shard")
+    doc = next(iter(View(material / "view").docs()))
+    tokens = original.layout.docs([f"{doc.title} {doc.text}"])
+    ((_, expected),) = original.encode_docs(tokens)
+    assert shard.doc_ids[0] == doc.doc_id
+    kept = shard.embeddings[: shard.offsets[1]]
+    np.testing.assert_allclose(kept, expected, atol=2e-3)
+
+
+def test_without_training_a_plain_bert_is_refused(settings, tmp_path, caplog):
+    given = {**settings, "colbert": {**settings["colbert"], "training": None}}
+    options = ["--model", str(tmp_path / "model"), "--record", str(tmp_path / "record.json")]
+    assert main(["colbert", "train", *options, "--settings", json.dumps(given)]) == 1
+    assert "config key 'colbert.training'" in caplog.text

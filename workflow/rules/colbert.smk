@@ -2,10 +2,10 @@
 
 
 rule colbert_train:
-    """View and its BM25 candidates -> late-interaction encoder."""
+    """View and its BM25 candidates, if it is trained on any -> late-interaction encoder."""
     input:
-        view="<results>/collection/training",
-        candidates="<results>/bm25/training",
+        view="<results>/collection/training" if TRAINS_ENCODER else [],
+        candidates="<results>/bm25/training" if TRAINS_ENCODER else [],
         code=code(
             "colbert.training", "collections.view", "evaluation.runs", "models.locate"
         )

@@ -17,6 +17,7 @@ if workflow.is_main_process:
 
 PAPERS = config["papers"]
 VIEWS = configuration.views_of(config)
+TRAINS_ENCODER = configuration.trains_encoder(config)
 STEPS = range(2, config["best"]["iterations"] + 1)
 WEIGHTINGS = configuration.weightings_of(config)
 KEPT = [f"{share:g}" for share in (1, *config["colbert"]["static"]["kept"])]

@@ -11,9 +11,13 @@ TRAIN_SPLIT = "train"
 SPLIT = "test"
 
 
-@room.stage(inputs=("view", "candidates"), outputs=("model",))
+@room.stage(inputs=("view?", "candidates?"), outputs=("model",))
 def train(job: Job) -> dict[str, Any]:
-    """Train the encoder on the judged queries of a view and on BM25's mistakes."""
+    """Train the encoder on the judged queries of a view and on BM25's mistakes.
+
+    Without settings for training a published checkpoint is converted as it is; view and
+    candidates are not read and may be left out.
+    """
     from espalier.colbert import encoder, training
     from espalier.collections.view import View
     from espalier.evaluation import runs
@@ -22,10 +26,14 @@ def train(job: Job) -> dict[str, Any]:
 
     devices.seeded(job.seed, job.threads)
     settings = job.settings["colbert"]
-    fit = dict(settings["training"])
+    fit = settings["training"] and dict(settings["training"])
+    folder = locate(job.settings["models"]["encoder"], nested=True)
+    model = encoder.from_folder(folder, trained=fit is not None, **settings["encoder"])
+    if fit is None:
+        encoder.save(job.out("model"), model)
+        return {"triples": 0}
     count, negatives = fit.pop("triples"), fit.pop("negatives")
     view = View(job.path("view"))
-    model = encoder.new(locate(job.settings["models"]["encoder"]), **settings["encoder"])
     data = training.triples(
         view.qrels(TRAIN_SPLIT),
         runs.read(job.path("candidates") / TRAIN_SPLIT / f"bm25{runs.SUFFIX}"),

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,22 +21,44 @@ def brute_force(query, embeddings, offsets, documents):
 @settings(max_examples=60, deadline=None)
 @given(
     lengths=st.lists(st.integers(0, 40), min_size=1, max_size=12),
-    limit=st.integers(1, 60),
+    # Less than a tile, a full one, one more, several; so for dimensions.
+    shape=st.tuples(st.sampled_from([1, 5, 16, 32, 33, 70]), st.sampled_from([1, 8, 37])),
+    threads=st.integers(1, 3),
     seed=st.integers(0, 2**20),
 )
-def test_maxsim_is_equation_1(lengths, limit, seed):
+def test_maxsim_is_equation_1(lengths, shape, threads, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    embeddings = rng.normal(size=(offsets[-1], 8)).astype(np.float16)
-    query = rng.normal(size=(5, 8)).astype(np.float32)
+    embeddings = rng.normal(size=(offsets[-1], shape[1])).astype(np.float16)
+    query = rng.normal(size=shape).astype(np.float32)
     documents = np.flatnonzero(rng.random(len(lengths)) < 0.7)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maxsim, "CHUNK_TOKENS", limit)
+        patch.setattr(maxsim.torch, "get_num_threads", lambda: threads)
         scores = maxsim.maxsim(query, embeddings, offsets, documents)
     assert scores.dtype == np.float32
     np.testing.assert_allclose(
-        scores, brute_force(query, embeddings, offsets, documents), rtol=1e-4, atol=1e-4
+        scores, brute_force(query, embeddings, offsets, documents), rtol=1e-5, atol=1e-4
     )
+
+
+def test_half_precision_is_widened_exactly():
+    """Every finite number of it, subnormal ones too: the maximum of one row of one column."""
+    numbers = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    numbers = numbers[np.isfinite(numbers)]
+    each = np.arange(len(numbers) + 1, dtype=np.int64)
+    one = np.ones((1, 1), dtype=np.float32)
+    scores = maxsim.maxsim(one, numbers[:, None], each, each[:-1])
+    np.testing.assert_array_equal(scores, numbers.astype(np.float32))
+
+
+def test_other_dimensions_are_refused():
+    with pytest.raises(ValueError, match="3 dimensions against 2"):
+        maxsim.maxsim(
+            np.ones((1, 3), np.float32),
+            np.ones((1, 2), np.float16),
+            np.array([0, 1]),
+            np.array([0]),
+        )
 
 
 def test_a_negative_maximum_stays_negative():
@@ -43,13 +67,17 @@ def test_a_negative_maximum_stays_negative():
     assert maxsim.maxsim(query, embeddings, np.array([0, 2]), np.array([0])) == [-0.25]
 
 
-@given(lengths=st.lists(st.integers(0, 9), max_size=30), limit=st.integers(1, 12))
-def test_chunks_cover_the_documents_within_the_limit(lengths, limit):
-    bounds = maxsim.chunks(np.array(lengths, dtype=np.int64), limit)
-    assert [i for a, b in bounds for i in range(a, b)] == list(range(len(lengths)))
-    assert all(b - a == 1 or sum(lengths[a:b]) <= limit for a, b in bounds)
+@given(lengths=st.lists(st.integers(0, 9), max_size=30), threads=st.integers(1, 5))
+def test_shares_cover_the_documents_evenly(lengths, threads):
+    bounds = maxsim.shares(np.array(lengths, dtype=np.int64), threads)
+    assert bounds[0] == 0 and bounds[-1] == len(lengths) and len(bounds) == threads + 1
+    assert bounds == sorted(bounds)
+    fair = sum(lengths) / threads
+    # A bound stands at most a document off.
+    assert all(sum(lengths[a:b]) <= fair + 9 for a, b in pairwise(bounds))
 
 
+@settings(deadline=None)  # the first call compiles
 @given(
     hits=st.lists(st.lists(st.integers(-1, 19), min_size=3, max_size=3), min_size=1, max_size=6),
     seed=st.integers(0, 99),

@@ -1,16 +1,18 @@
 """Exact MaxSim over documents of any length, straight from the store.
 
-Tonellotto and Macdonald (CIKM 2021), equation 1: s(q, d) = sum_i max_j phi_i . psi_j. Documents
-are taken in chunks of a few thousand tokens, which stay in the cache: gather the half-precision
-rows, widen them, multiply them with the whole query at once, reduce each document's rows.
+Tonellotto and Macdonald (CIKM 2021), equation 1: s(q, d) = sum_i max_j phi_i . psi_j. Document by
+document: widen its half-precision rows, which then lie in the nearest cache; multiply a few at a
+time with the whole query; keep the maxima.
 """
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 from numba import njit
 from numpy.typing import NDArray
 
-CHUNK_TOKENS = 4096
+from espalier.colbert.tiles import TOKENS, WIDTH, raise_maxima, widened
 
 
 def maxsim(
@@ -22,66 +24,83 @@ def maxsim(
     """Scores float32[n] of `documents` int64[n]: sums of maxima, in single precision.
 
     `query` float32[q, d]; `embeddings` float16[tokens, d], memory-mapped or not; document i has
-    the rows offsets[i] to offsets[i + 1]. A document without embeddings scores -inf.
+    the rows offsets[i] to offsets[i + 1]. A document without embeddings scores -inf. Torch's
+    number of threads holds here too.
     """
+    if query.shape[1] != embeddings.shape[1]:  # the kernel would read past the end
+        raise ValueError(f"{query.shape[1]} dimensions against {embeddings.shape[1]}")
     scores = np.empty(len(documents), dtype=np.float32)
-    starts = offsets[documents]
-    ends = offsets[documents + 1]
-    bounds = chunks(ends - starts, CHUNK_TOKENS)
-    room = int(max((np.sum((ends - starts)[a:b]) for a, b in bounds), default=0))
-    narrow = np.empty((room, embeddings.shape[1]), dtype=np.float16)
-    wide = torch.empty(narrow.shape, dtype=torch.float32)
-    similarity = torch.empty((room, len(query)), dtype=torch.float32)
-    transposed = torch.from_numpy(np.ascontiguousarray(query)).T
-    for a, b in bounds:
-        rows = rows_of(starts[a:b], ends[a:b])
-        n = len(rows)
-        # The rows are in range by construction; mode "clip" spares the buffer of mode "raise".
-        np.take(embeddings, rows, axis=0, out=narrow[:n], mode="clip")
-        wide[:n].copy_(torch.from_numpy(narrow[:n]))
-        torch.mm(wide[:n], transposed, out=similarity[:n])
-        sum_of_maxima(similarity[:n].numpy(), ends[a:b] - starts[a:b], scores[a:b])
+    starts, ends = offsets[documents], offsets[documents + 1]
+    laid, bits = panels(query), embeddings.view(np.int16)
+
+    def part(a: int, b: int) -> None:
+        sums_of_maxima(laid, bits, starts[a:b], ends[a:b], scores[a:b])
+
+    bounds = shares(ends - starts, torch.get_num_threads())
+    if len(bounds) == 2:
+        part(*bounds)
+    else:
+        with ThreadPoolExecutor(len(bounds) - 1) as pool:
+            list(pool.map(part, bounds[:-1], bounds[1:]))
     return scores
 
 
-def chunks(lengths: NDArray[np.int64], tokens: int) -> list[tuple[int, int]]:
-    """Cut documents into runs [a, b) of at most `tokens` tokens; a longer one stands alone."""
-    bounds = []
-    total = np.concatenate([[0], np.cumsum(lengths)])
-    a = 0
-    while a < len(lengths):
-        b = max(int(np.searchsorted(total, total[a] + tokens, side="right")) - 1, a + 1)
-        bounds.append((a, b))
-        a = b
-    return bounds
+def panels(query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A query float32[q, d] as float32[panels, d, WIDTH], filled up with zeros.
+
+    Zeros add nothing to a score.
+    """
+    q, d = query.shape
+    padded = np.zeros((-(-q // WIDTH) * WIDTH, d), dtype=np.float32)
+    padded[:q] = query
+    return np.ascontiguousarray(padded.reshape(-1, WIDTH, d).swapaxes(1, 2))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def rows_of(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Row numbers int64 of consecutive documents, each from its start to its end."""
-    rows = np.empty((ends - starts).sum(), dtype=np.int64)
-    place = 0
-    for i in range(len(starts)):
-        for row in range(starts[i], ends[i]):
-            rows[place] = row
-            place += 1
-    return rows
+def shares(lengths: NDArray[np.int64], threads: int) -> list[int]:
+    """Bounds that cut documents of so many tokens into `threads` parts of about equal tokens."""
+    total = np.cumsum(lengths)
+    tokens = total[-1] if len(total) else 0
+    inner = np.searchsorted(total, tokens * np.arange(1, threads) / threads)
+    return [0, *inner.tolist(), len(lengths)]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def sum_of_maxima(
-    similarity: NDArray[np.float32], lengths: NDArray[np.int64], scores: NDArray[np.float32]
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def widen(narrow: NDArray[np.int16], wide: NDArray[np.float32]) -> None:
+    """Half-precision bits into the first elements of `wide` float32, both contiguous."""
+    bits, numbers = narrow.ravel(), wide.ravel()
+    for i in range(len(bits)):
+        numbers[i] = widened(bits[i])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def sums_of_maxima(
+    query: NDArray[np.float32],
+    embeddings: NDArray[np.int16],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    scores: NDArray[np.float32],
 ) -> None:
-    """Reduce similarity float32[tokens, q], `lengths` rows per document, into scores[n]."""
-    best = np.empty(similarity.shape[1], dtype=np.float32)
-    row = 0
-    for i in range(len(lengths)):
-        best[:] = -np.inf
-        for _ in range(lengths[i]):
-            for j in range(len(best)):
-                best[j] = max(best[j], similarity[row, j])
-            row += 1
-        total = np.float32(0.0)
-        for j in range(len(best)):
-            total += best[j]
-        scores[i] = total
+    """Equation 1 for documents of the rows starts[i] to ends[i] into scores[n].
+
+    `query` as `panels` gives it; `embeddings` int16[tokens, d], the bits of half precision.
+    """
+    dimensions = embeddings.shape[1]
+    longest = 0
+    for i in range(len(starts)):
+        longest = max(longest, ends[i] - starts[i])
+    rows = np.empty((longest + TOKENS, dimensions), dtype=np.float32)
+    best = np.empty(WIDTH, dtype=np.float32)
+    for i in range(len(starts)):
+        n = ends[i] - starts[i]
+        widen(embeddings[starts[i] : ends[i]], rows)
+        if n > 0:
+            for row in range(n, -(-n // TOKENS) * TOKENS):
+                rows[row] = rows[n - 1]  # fills the last tile and changes no maximum
+        score = np.float32(0.0)
+        for panel in query:
+            best[:] = -np.inf
+            for first in range(0, n, TOKENS):
+                raise_maxima(rows, first, panel, best)
+            for maximum in best:
+                score += maximum
+        scores[i] = score

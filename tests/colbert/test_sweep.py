@@ -163,7 +163,7 @@ def test_times_are_of_each_query_under_each_system(pipelines):
     systems = ["first-p08", "icf-p03", "icf-s0.5", "icf-p03-d0.5"]
     queries = {f"q{i}": text for i, text in enumerate(QUERIES)}
     table = latency.measure(pipelines(5, 10), queries, systems)
-    stages = ["encode_ns", "ann_ns", "dedupe_ns", "score_ns"]
+    stages = ["encode_ns", "ann_ns", "dedupe_ns", "score_ns", "top_ns"]
     assert list(table.columns) == ["system", "query_id", *stages, "total_ns"]
     assert sorted(zip(table["system"], table["query_id"], strict=True)) == [
         (system, query_id) for system in sorted(systems) for query_id in queries

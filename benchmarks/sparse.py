@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import pisa, ratios, synthetic
+from benchmarks.memory import Memory
 from espalier.sparse import index as dual
 from espalier.sparse import names, queries, shards
 from espalier.sparse.postings import Query, learned_side
@@ -55,27 +55,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "DTHS, F_s = 1.3": {"algorithm": "dths", "view": "independent", **GUIDED, "f_s": 1.3},
     "safe hybrid (auto)": {"algorithm": "auto", "beta": 0.2},
 }  # fmt: skip
-
-
-class Memory(threading.Thread):
-    """Watches this process's own memory (RssAnon), from its making to `stop`."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.largest, self.done = 0, threading.Event()
-        self.start()
-
-    def run(self) -> None:
-        """Look every tenth of a second."""
-        while not self.done.wait(0.1):
-            status = Path("/proc/self/status").read_text()
-            anonymous = status.split("RssAnon:")[1].split()[0]
-            self.largest = max(self.largest, int(anonymous))
-
-    def stop(self) -> float:
-        """The most that was seen, GiB."""
-        self.done.set()
-        return self.largest / 2**20
 
 
 def synthetic_shards(documents: int, folder: Path) -> list[shards.Shard]:

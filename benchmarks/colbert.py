@@ -1,0 +1,446 @@
+"""Late interaction with pruned queries against itself with whole ones, and its parts against peers.
+
+`make bench-colbert` writes benchmarks/results/colbert.json and prints it. With one thread the
+clock is the thread's CPU time; with two it is the wall's. Rivals take turns with ours. What needs
+a finished run (`make reproduce`) is left out where there is none. PEERS=PYTHON names the
+interpreter of an environment with `pylate` and `maxsim-cpu`: colbert_peers.py runs there.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+
+from benchmarks import ratios
+from espalier.colbert import encoder, index, pruning, store
+from espalier.colbert.maxsim import maxsim
+from espalier.colbert.pipeline import Pipeline
+from espalier.colbert.retrieval import Dedupe, nearest, score, top
+from espalier.collections.view import View
+from espalier.evaluation.measures import Evaluator, choose
+
+SEED = 7
+ROUNDS = 5
+DIMENSIONS = 128
+QUERY_LENGTH = 32
+CANDIDATES = 7000
+LONGEST = 180
+FULL, PRUNED = "first-p32", "icf-p03"
+FRONTIER = [
+    (k, nprobe, p) for k in (100, 300, 1000) for nprobe in (4, 10) for p in (1, 2, 3, 8, 32)
+]
+PLAID_GOALS = {10: ("nDCG@10", 0.7), 1000: ("AP", 0.33)}
+
+Clock = Callable[[], int]
+
+
+def pinned(threads: int) -> Clock:
+    """Bind torch (and with it MaxSim) and FAISS to `threads`; the clock for so many."""
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+    return time.thread_time_ns if threads == 1 else time.perf_counter_ns
+
+
+def turns(rivals: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, ratios.Values]:
+    """Milliseconds of each call in each round, all in turn, after a round to warm up."""
+    taken: dict[str, list[float]] = {name: [] for name in rivals}
+    for turn in range(ROUNDS + 1):
+        for name, call in rivals.items():
+            started = clock()
+            call()
+            if turn:
+                taken[name].append((clock() - started) / 1e6)
+    return {name: np.array(times) for name, times in taken.items()}
+
+
+def synthetic_store(folder: Path, documents: int) -> store.Store:
+    """A store of passages of 1 to 180 tokens, 70 on average, all unit vectors random."""
+    rng = np.random.default_rng(SEED)
+    lengths = np.clip(rng.gamma(4, 17.5, documents).astype(int), 1, LONGEST)
+    tokens = [rng.integers(0, 30522, n) for n in lengths]
+    rows = ((i, unit(rng, n).astype(np.float16)) for i, n in enumerate(lengths))
+    store.write(folder, [str(i) for i in range(documents)], tokens, rows, DIMENSIONS, "seeded")
+    return store.open_store([folder])
+
+
+def unit(rng: np.random.Generator, *shape: int) -> npt.NDArray[np.float32]:
+    """Random unit vectors float32[shape, dimensions]."""
+    vectors = rng.standard_normal((*shape, DIMENSIONS), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def padded_loop(
+    query: npt.NDArray[np.float32], embeddings: Any, starts: Any, ends: Any
+) -> npt.NDArray[np.float32]:
+    """Batches of documents padded to the longest that is allowed, as in ColBERT's public code."""
+    scores = []
+    transposed = torch.from_numpy(query).T
+    for first in range(0, len(starts), 128):
+        a, b = starts[first : first + 128], ends[first : first + 128]
+        block = np.zeros((len(a), LONGEST, DIMENSIONS), dtype=np.float32)
+        for row, start, end in zip(block, a, b, strict=True):
+            row[: end - start] = embeddings[start:end]
+        scores.append((torch.from_numpy(block) @ transposed).amax(1).sum(1))
+    return torch.cat(scores).numpy()
+
+
+def segments(
+    query: npt.NDArray[np.float32], embeddings: Any, starts: Any, ends: Any
+) -> npt.NDArray[np.float32]:
+    """One gather, one product, torch.segment_reduce."""
+    rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
+    wide = torch.from_numpy(embeddings[rows]).float()
+    similarity = wide @ torch.from_numpy(query).T
+    lengths = torch.from_numpy(ends - starts)
+    return torch.segment_reduce(similarity, "max", lengths=lengths, axis=0).sum(1).numpy()
+
+
+def scoring(seeded: store.Store, scratch: Path, peers: str | None) -> Iterator[ratios.Row]:
+    """MaxSim on ragged candidates against other ways to compute it and what the machine can do."""
+    rng = np.random.default_rng(SEED)
+    (shard,) = seeded.shards
+    chosen = np.sort(rng.choice(len(seeded.doc_ids), CANDIDATES, replace=False))
+    query = unit(rng, QUERY_LENGTH)
+    starts, ends = shard.offsets[chosen], shard.offsets[chosen + 1]
+    tokens = int((ends - starts).sum())
+    rivals: dict[str, Callable[[], Any]] = {
+        "ours": lambda: maxsim(query, shard.embeddings, shard.offsets, chosen),
+        "a padded loop": lambda: padded_loop(query, shard.embeddings, starts, ends),
+        "torch.segment_reduce": lambda: segments(query, shard.embeddings, starts, ends),
+    }
+    expected = rivals["ours"]()
+    # Padding of zeros lifts a negative maximum to 0, which only short documents have.
+    long = ends - starts > 40
+    for name, call in rivals.items():
+        np.testing.assert_allclose(call()[long], expected[long], rtol=1e-5, err_msg=name)
+    # The machine: reading memory, and a product large enough for its library's best.
+    memory = np.asarray(shard.embeddings).view(np.int64)
+    target = np.empty_like(memory)
+    square = torch.from_numpy(unit(rng, 2048 * 16).reshape(2048, 2048))
+    rivals |= {
+        "read": memory.sum, "copy": lambda: np.copyto(target, memory),
+        "product": lambda: square @ square,
+    }  # fmt: skip
+    for threads in (1, 2):
+        times = turns(rivals, pinned(threads))
+        work = f"{CANDIDATES:,} documents, {tokens:,} tokens, {threads} thr."
+        for name, goal in (("a padded loop", 1 / 9), ("torch.segment_reduce", None)):
+            yield ratios.paired(f"MaxSim / {name}", work, times["ours"], times[name], goal=goal)
+        ours, read, copy, product = (
+            np.median(times[name]) for name in ("ours", "read", "copy", "product")
+        )
+        # numpy's sum and copy use one thread; both count what they move.
+        best = max(memory.nbytes / read, 2 * memory.nbytes / copy) / 1e6
+        rate = tokens * DIMENSIONS * 2 / ours / 1e6
+        if threads == 1:
+            yield ratios.row(
+                "memory bandwidth / MaxSim's reading", work, best, rate, "GB/s", goal=1 / 0.6,
+                note=f"lower is better; MaxSim uses {rate / best:.0%} of a sum's or copy's rate",
+            )  # fmt: skip
+        flops = 2 * tokens * DIMENSIONS * QUERY_LENGTH / ours / 1e6
+        peak = 2 * 2048**3 / product / 1e6
+        yield ratios.row(
+            "rate of torch's square product / MaxSim's", work, peak, flops, "GF/s",
+            note="2 · 128 · 32 operations a token: arithmetic, not memory, is the limit",
+        )  # fmt: skip
+        if peers:
+            folder = scratch / "maxsim"
+            folder.mkdir(exist_ok=True)
+            rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
+            export(folder, shard.embeddings[rows], ends - starts, query[None])
+            told = peer(peers, "maxsim", folder, threads)
+            np.testing.assert_allclose(told["scores"], expected, rtol=1e-5)
+            for form, goal, note in (
+                ("half", 0.5, "from the same half-precision store"),
+                ("wide", None, "theirs from a list of widened arrays, ours from the store"),
+            ):
+                yield ratios.row(
+                    "MaxSim / maxsim-cpu", work, float(ours), told[form], "ms", goal=goal, note=note
+                )
+    if not peers:
+        print("maxsim-cpu: no environment named, left out", file=sys.stderr)
+
+
+def deduplication(seeded: store.Store) -> Iterator[ratios.Row]:
+    """From 32 × 1000 hits, in as many documents as a whole query finds, to documents."""
+    rng = np.random.default_rng(SEED)
+    (shard,) = seeded.shards
+    chosen = rng.choice(len(seeded.doc_ids), CANDIDATES, replace=False)
+    inside = rng.choice(chosen, (QUERY_LENGTH, 1000))
+    lengths = np.diff(shard.offsets)[inside]
+    hits = shard.offsets[inside] + (rng.random(inside.shape) * lengths).astype(np.int64)
+    dedupe = Dedupe(seeded)
+    rivals: dict[str, Callable[[], Any]] = {
+        "ours": lambda: dedupe(hits),
+        "list(set())": lambda: list(set(seeded.document_of[hits].ravel().tolist())),
+        "np.unique": lambda: np.unique(seeded.document_of[hits]),
+    }
+    times = turns({name: repeated(call, 20) for name, call in rivals.items()}, pinned(1))
+    for name, goal in (("list(set())", 0.2), ("np.unique", None)):
+        yield ratios.paired(
+            f"deduplication / {name}", "32 × 1000 hits", times["ours"] / 20, times[name] / 20,
+            goal=goal, note="ours in the store's order, with the embedding that found each",
+        )  # fmt: skip
+
+
+def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
+    """`call`, so many times over."""
+
+    def calls() -> None:
+        for _ in range(times):
+            call()
+
+    return calls
+
+
+def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
+    """Own memory of a process that retrieves from a collection, and from one twice as large."""
+    program = (
+        "import sys, numpy as np, torch, faiss; from pathlib import Path; "
+        "from benchmarks.colbert import pinned, unit; from benchmarks.memory import Memory; "
+        "from espalier.colbert import index, store; "
+        "from espalier.colbert.retrieval import Dedupe, nearest, score; "
+        "pinned(1); watch = Memory(); folder = Path(sys.argv[1]); "
+        "opened = store.open_store([folder / 'shard']); "
+        "ann, _ = index.read(folder / 'index', opened, 10); dedupe = Dedupe(opened); "
+        "rng = np.random.default_rng(3); "
+        "[score(opened, q, dedupe(nearest(ann, q, 1000)).documents) for q in unit(rng, 50, 32)]; "
+        "print(watch.stop() * 1024, len(opened.document_of))"
+    )
+    peaks, counts = [], []
+    for documents in sizes:
+        folder = scratch / f"memory-{documents}"
+        folder.mkdir()
+        made = synthetic_store(folder / "shard", documents)
+        built, _ = index.build(made.shards, sample=0.05, subquantizers=16, bits=8, seed=SEED)
+        index.write(folder / "index", built, np.zeros((2, 1), np.int64), made.encoder)
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(folder)], check=True, capture_output=True, text=True
+        )
+        peak, count = done.stdout.split()
+        peaks.append(float(peak))
+        counts.append(int(count))
+    growth = (peaks[1] - peaks[0]) * 2**20 / (counts[1] - counts[0])
+    yield ratios.row(
+        "peak memory of retrieval, twice the collection / once",
+        f"{counts[1]:,} / {counts[0]:,} embeddings", peaks[1], peaks[0], "MiB",
+        note=f"{growth:.0f} B an embedding more (index 24, map 4); the store, 256, stays mapped",
+    )  # fmt: skip
+
+
+def opened(folder: Path) -> Pipeline:
+    """The pipeline over a finished run's results/…/colbert."""
+    model = encoder.load(folder / "model")
+    embeddings = store.open_store(sorted((folder / "shards").iterdir(), key=lambda p: p.name))
+    found, frequencies = index.read(folder / "index", embeddings, 10)
+    orders = pruning.orders(model.layout, frequencies[0], frequencies[1], SEED)
+    return Pipeline(model, found, embeddings, orders, Dedupe(embeddings), 1000, 1000)
+
+
+def pruned(pipeline: Pipeline, texts: list[str], label: str) -> Iterator[ratios.Row]:
+    """Three rarest embeddings against all, stage by stage."""
+    for threads in (1, 2):
+        timing = replace(pipeline, clock=pinned(threads))
+        tables = []
+        for turn in range(ROUNDS + 1):
+            times: dict[str, list[dict[str, int]]] = {FULL: [], PRUNED: []}
+            for number, text in enumerate(texts):
+                for system in (FULL, PRUNED) if number % 2 else (PRUNED, FULL):
+                    times[system].append(timing.answer(text, system).times)
+            if turn:
+                tables.append(pd.concat({s: pd.DataFrame(t) for s, t in times.items()}, axis=1))
+        taken = sum(tables[1:], tables[0]) / len(tables) / 1e6
+        full, three = taken[FULL], taken[PRUNED]
+        work = f"{label}, {threads} thr."
+        search = ["ann_ns", "dedupe_ns", "score_ns", "top_ns"]
+        for statistic in ("mean", "p95"):
+            met = statistic == "mean"
+            yield ratios.paired(
+                "ICF p = 3 / p = 32: ANN, dedupe, MaxSim", work,
+                three[search].sum(axis=1).to_numpy(), full[search].sum(axis=1).to_numpy(),
+                statistic=statistic, goal=1 / 3.5 if met else None,
+            )  # fmt: skip
+            yield ratios.paired(
+                "ICF p = 3 / p = 32: with the query's encoding", work,
+                three["total_ns"].to_numpy(), full["total_ns"].to_numpy(),
+                statistic=statistic, goal=1 / 2.65 if met else None,
+            )  # fmt: skip
+        for stage in ("encode_ns", *search):
+            yield ratios.paired(
+                f"ICF p = 3 / p = 32: {stage.removesuffix('_ns')}", work, three[stage].to_numpy(),
+                full[stage].to_numpy(),
+            )  # fmt: skip
+    queries = pipeline.encoder.layout.queries(texts)
+    encoded = pipeline.encoder.encode(queries)
+    counts = []
+    for order, p in (("icf", 3), ("first", 32)):
+        chosen = pipeline.orders[order](queries)[:, :p]
+        counts.append(
+            [
+                len(pipeline.dedupe(nearest(pipeline.index, query[own], 1000)).documents)
+                for query, own in zip(encoded, chosen, strict=True)
+            ]
+        )
+    yield ratios.paired(
+        "ICF p = 3 / p = 32: documents retrieved", label, *np.array(counts, dtype=np.float64),
+        unit="docs", goal=0.30, note=f"of {len(pipeline.store.doc_ids):,}",
+    )  # fmt: skip
+
+
+def frontier(
+    pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, scratch: Path,
+    peers: str | None,
+) -> Iterator[ratios.Row]:  # fmt: skip
+    """Quality and milliseconds over k', nprobe and p, encoding aside; then PLAID's beside them."""
+    clock = pinned(1)
+    qrels = view.qrels("test")
+    qrels = qrels[qrels["query_id"].isin(list(texts))]
+    evaluator = Evaluator(qrels, choose(["nDCG@10", "AP"]))
+    ids = pipeline.encoder.layout.queries(list(texts.values()))
+    encoded = pipeline.encoder.encode(ids)
+    places = pipeline.orders["icf"](ids)
+    times = {point: np.zeros((3, len(texts))) for point in FRONTIER}
+    ranked: dict[Any, list[Any]] = {point: [] for point in FRONTIER}
+    for turn in range(3):
+        for i, query in enumerate(encoded):
+            for point in FRONTIER:
+                k_prime, pipeline.index.nprobe, p = point
+                started = clock()
+                found = pipeline.dedupe(
+                    nearest(pipeline.index, query[places[i, :p]], k_prime)
+                ).documents
+                best = top(found, score(pipeline.store, query, found), 1000)
+                times[point][turn, i] = (clock() - started) / 1e6
+                if not turn:
+                    ranked[point].append(best)
+    pipeline.index.nprobe = 10
+    median = {point: np.median(taken, axis=0) for point, taken in times.items()}
+
+    def measured(documents: list[Any], scores: list[Any]) -> dict[str, float]:
+        run = pd.DataFrame(
+            {
+                "query_id": np.repeat(list(texts), [len(d) for d in documents]),
+                "doc_id": pipeline.store.doc_ids[np.concatenate(documents)].astype(object),
+                "score": np.concatenate(scores),
+            }
+        )
+        return evaluator.per_query(run).groupby("measure")["value"].mean().to_dict()
+
+    quality = {
+        point: measured(*map(list, zip(*found, strict=True))) for point, found in ranked.items()
+    }
+
+    def told(values: Mapping[str, float]) -> str:
+        return f"nDCG@10 {values['nDCG@10']:.4f}, MAP {values['AP']:.4f}"
+
+    for point in FRONTIER:
+        k_prime, nprobe, p = point
+        yield ratios.paired(
+            f"p = {p}, k' = {k_prime}, nprobe = {nprobe} / p = 32", f"{label}, 1 thr.",
+            median[point], median[1000, 10, 32], note=told(quality[point]),
+        )  # fmt: skip
+    if not peers:
+        print("PLAID: no environment named, left out", file=sys.stderr)
+        return
+    folder = scratch / f"plaid {label}"
+    folder.mkdir()
+    shards = pipeline.store.shards
+    lengths = np.concatenate([np.diff(shard.offsets) for shard in shards])
+    export(folder, np.concatenate([shard.embeddings for shard in shards]), lengths, encoded)
+    for k, found in peer(peers, "plaid", folder, 1).items():
+        documents = [np.array(some, dtype=np.int64) for some in found["documents"]]
+        theirs = measured(documents, [-np.arange(len(some), dtype=float) for some in documents])
+        measure, goal = PLAID_GOALS.get(int(k), ("AP", None))
+        good = [point for point in FRONTIER if quality[point][measure] >= theirs[measure]]
+        # Without one as good: the best there is, and the note says by how much it falls short.
+        point = min(good, key=lambda p: median[p].mean()) if good else max(
+            FRONTIER, key=lambda p: quality[p][measure]
+        )  # fmt: skip
+        yield ratios.paired(
+            f"p = {point[2]}, k' = {point[0]}, nprobe = {point[1]} / PLAID, k = {k}",
+            f"{label}, 1 thr.", median[point], np.array(found["ms"]), goal=goal,
+            note=f"ours {told(quality[point])}; PLAID {told(theirs)}"
+            + ("" if good else f"; NO setting reaches its {measure}"),
+        )  # fmt: skip
+
+
+def export(folder: Path, embeddings: Any, lengths: Any, queries: Any) -> None:
+    """Write what colbert_peers.py reads."""
+    np.save(folder / "embeddings.npy", embeddings)
+    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths)]))
+    np.save(folder / "queries.npy", queries)
+
+
+def peer(python: str, what: str, folder: Path, threads: int) -> dict[str, Any]:
+    """Run colbert_peers.py in the peers' environment."""
+    program = Path(__file__).with_name("colbert_peers.py")
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment = {
+        **clean, **dict.fromkeys(names, str(threads)),
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+    done = subprocess.run(
+        [python, str(program), what, str(folder), str(threads)],
+        check=True, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def main() -> None:
+    """Run all parts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=Path("results"), help="finished runs")
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--documents", type=int, default=14_000, help="of the seeded store")
+    parser.add_argument("--peers", help="python of an environment with pylate and maxsim-cpu")
+    parser.add_argument("--scratch", type=Path, help="folder for stores (default: temporary)")
+    parser.add_argument("--name", default="colbert", help="name of the results file")
+    given = parser.parse_args()
+    rows: list[ratios.Row] = []
+
+    def keep(made: Iterator[ratios.Row]) -> None:
+        """As they come: a part that fails loses none before it."""
+        for row in made:
+            rows.append(row)
+            print(ratios.table([row]).splitlines()[1], file=sys.stderr, flush=True)
+            ratios.write(given.name, rows)
+
+    with tempfile.TemporaryDirectory(dir=given.scratch) as temporary:
+        scratch = Path(temporary)
+        seeded = synthetic_store(scratch / "seeded", given.documents)
+        keep(scoring(seeded, scratch, given.peers))
+        keep(deduplication(seeded))
+        keep(memory(scratch, (given.documents // 2, given.documents)))
+        for experiment, label in (
+            ("demo", "built-in collection"), ("trec-dl-2019", "MS MARCO (30k subset)"),
+        ):  # fmt: skip
+            folder = given.results / experiment / "colbert"
+            if not (folder / "runs").is_dir():
+                print(f"{folder}: no finished run, left out", file=sys.stderr)
+                continue
+            view = View(given.results / experiment / "collection" / "passages")
+            texts = dict(list(view.queries("test").items())[: given.queries])
+            pipeline = opened(folder)
+            keep(pruned(pipeline, list(texts.values()), label))
+            keep(frontier(pipeline, view, texts, label, scratch, given.peers))
+    print(ratios.table(rows))
+    print(f"\n{ratios.write(given.name, rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -22,16 +22,6 @@ WIDTH = VECTORS * LANES
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def widened(_: Any, bits: Any) -> Any:
-    """float32 of a half-precision number given as its bits, int16."""
-
-    def lower(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
-
-    return types.float32(bits), lower
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def raise_maxima(_: Any, tokens: Any, first: Any, query: Any, best: Any) -> Any:
     """Raise best float32[WIDTH] to the largest product of TOKENS rows from `first` on.
 
@@ -49,8 +39,9 @@ def raise_maxima(_: Any, tokens: Any, first: Any, query: Any, best: Any) -> Any:
         queries, maxima = (
             builder.bitcast(array.data, vector.as_pointer()) for array in (arrays[2], arrays[3])
         )
+        # One instruction where the processor has it, else two.
         fma = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{LANES}f32"
+            builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{LANES}f32"
         )
 
         def load(pointer: Any, place: Any) -> Any:

@@ -245,9 +245,12 @@ def opened(folder: Path) -> Pipeline:
     """The pipeline over a finished run's results/…/colbert."""
     model = encoder.load(folder / "model")
     embeddings = store.open_store(sorted((folder / "shards").iterdir(), key=lambda p: p.name))
-    found, frequencies = index.read(folder / "index", embeddings, 10)
-    orders = pruning.orders(model.layout, frequencies[0], frequencies[1], SEED)
-    return Pipeline(model, found, embeddings, orders, Dedupe(embeddings), 1000, 1000)
+    found = index.read(folder / "indexes" / "1", embeddings, 10)
+    orders = pruning.orders(model.layout, found.frequencies[0], found.frequencies[1], SEED)
+    return Pipeline(
+        model, {1.0: found.index}, embeddings, found.frequencies[0], orders, Dedupe(embeddings),
+        1000, 1000,
+    )  # fmt: skip
 
 
 def pruned(pipeline: Pipeline, texts: list[str], label: str) -> Iterator[ratios.Row]:
@@ -290,7 +293,7 @@ def pruned(pipeline: Pipeline, texts: list[str], label: str) -> Iterator[ratios.
         chosen = pipeline.orders[order](queries)[:, :p]
         counts.append(
             [
-                len(pipeline.dedupe(nearest(pipeline.index, query[own], 1000)).documents)
+                len(pipeline.dedupe(nearest(pipeline.indexes[1.0], query[own], 1000)).documents)
                 for query, own in zip(encoded, chosen, strict=True)
             ]
         )
@@ -317,16 +320,16 @@ def frontier(
     for turn in range(3):
         for i, query in enumerate(encoded):
             for point in FRONTIER:
-                k_prime, pipeline.index.nprobe, p = point
+                k_prime, pipeline.indexes[1.0].nprobe, p = point
                 started = clock()
                 found = pipeline.dedupe(
-                    nearest(pipeline.index, query[places[i, :p]], k_prime)
+                    nearest(pipeline.indexes[1.0], query[places[i, :p]], k_prime)
                 ).documents
                 best = top(found, score(pipeline.store, query, found), 1000)
                 times[point][turn, i] = (clock() - started) / 1e6
                 if not turn:
                     ranked[point].append(best)
-    pipeline.index.nprobe = 10
+    pipeline.indexes[1.0].nprobe = 10
     median = {point: np.median(taken, axis=0) for point, taken in times.items()}
 
     def measured(documents: list[Any], scores: list[Any]) -> dict[str, float]:

@@ -220,7 +220,7 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         "from espalier.colbert.retrieval import Dedupe, nearest, score; "
         "pinned(1); watch = Memory(); folder = Path(sys.argv[1]); "
         "opened = store.open_store([folder / 'shard']); "
-        "ann, _ = index.read(folder / 'index', opened, 10); dedupe = Dedupe(opened); "
+        "ann = index.read(folder / 'index', opened, 10).index; dedupe = Dedupe(opened); "
         "rng = np.random.default_rng(3); "
         "[score(opened, q, dedupe(nearest(ann, q, 1000)).documents) for q in unit(rng, 50, 32)]; "
         "print(watch.stop() * 1024, len(opened.document_of))"
@@ -230,8 +230,9 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         folder = scratch / f"memory-{documents}"
         folder.mkdir()
         made = synthetic_store(folder / "shard", documents)
-        built, _ = index.build(made.shards, sample=0.05, subquantizers=16, bits=8, seed=SEED)
-        index.write(folder / "index", built, np.zeros((2, 1), np.int64), made.encoder)
+        kept = [np.ones(len(shard.embeddings), np.bool_) for shard in made.shards]
+        built, _ = index.build(made.shards, kept, sample=0.05, subquantizers=16, bits=8, seed=SEED)
+        index.write(folder / "index", built, np.zeros((2, 1), np.int64), made.shards, 1.0)
         done = subprocess.run(
             [sys.executable, "-c", program, str(folder)], check=True, capture_output=True, text=True
         )

@@ -42,9 +42,3 @@ def offer(scores, docs, size, score, doc):
         at = child
     scores[at], docs[at] = score, doc
     return size
-
-
-@numba.njit(cache=True, inline="always")
-def threshold(scores, size):
-    """Θ: the lowest score of a full heap, `OPEN` before."""
-    return scores[0] if size == len(scores) else OPEN

@@ -109,8 +109,3 @@ def ranked(
     """Order by score (descending), then document number (ascending)."""
     order = np.lexsort((docs, -scores))
     return docs[order], scores[order]
-
-
-def blocks_of(term_block: npt.NDArray[np.int64], terms: npt.NDArray[np.int64]) -> int:
-    """Blocks in the lists of `terms`."""
-    return int((term_block[terms + 1] - term_block[terms]).sum())

@@ -67,19 +67,14 @@ def window_bound(lists, first, second, block, high, w_first, w_second):
 
 
 @numba.njit(cache=True, inline="always")
-def touched(lists, counted, block, last_block, start, stop):
-    """What reading postings start … stop − 1 of a list touches, whose blocks begin at `block`.
+def newly_loaded(lists, counted, block, last_block, first, last):
+    """Blocks with documents first … last of a list, from `block` on, less the one `counted` last.
 
-    Their number, that of their blocks less the one `counted` last, and the last block.
+    Their number, and the last of them.
     """
-    if start == stop:
-        return 0, 0, counted
-    first = next_geq(
-        lists.block_last, block if counted == NONE else counted, last_block, lists.docs[start]
-    )
-    last = next_geq(lists.block_last, first, last_block, lists.docs[stop - ONE])
-    blocks = np.int64(last - first) + np.int64(first != counted)
-    return np.int64(stop - start), blocks, last
+    start = next_geq(lists.block_last, block if counted == NONE else counted, last_block, first)
+    stop = next_geq(lists.block_last, start, last_block, last)
+    return np.int64(stop - start) + np.int64(start != counted), stop
 
 
 @numba.njit(cache=True)
@@ -218,12 +213,17 @@ def windows(
             start, at[i] = add_both(
                 lists, first, second, at[i], end[i], low, high, w_first[i], w_second[i], sums
             )
-            if pruned:
-                postings, blocks, counted[i] = touched(
-                    lists, counted[i], block[i], last_block[i], start, at[i]
+            if at[i] > start and pruned:
+                read += np.int64(at[i] - start)
+                more, counted[i] = newly_loaded(
+                    lists,
+                    counted[i],
+                    block[i],
+                    last_block[i],
+                    lists.docs[start],
+                    lists.docs[at[i] - ONE],
                 )
-                read += postings
-                loaded += blocks
+                loaded += more
         if not pruned:
             scored += above(sums, limit[0])
         # Sums are integers or floats; a limit between two integers is as good as the lower one.
@@ -238,11 +238,17 @@ def windows(
                 start, at[i] = add_both(
                     lists, first, second, at[i], end[i], low, high, w_first[i], w_second[i], sums
                 )
-                postings, blocks, counted[i] = touched(
-                    lists, counted[i], block[i], last_block[i], start, at[i]
-                )
-                read += postings
-                loaded += blocks
+                if at[i] > start:
+                    read += np.int64(at[i] - start)
+                    more, counted[i] = newly_loaded(
+                        lists,
+                        counted[i],
+                        block[i],
+                        last_block[i],
+                        lists.docs[start],
+                        lists.docs[at[i] - ONE],
+                    )
+                    loaded += more
             else:
                 for s in range(count):
                     doc = low + np.int64(slots[s])
@@ -251,11 +257,11 @@ def windows(
                         sums[slots[s]] += w_first[i] * first.weights[at[i]]
                         if second is not None:
                             sums[slots[s]] += w_second[i] * second.weights[at[i]]
-                        postings, blocks, counted[i] = touched(
-                            lists, counted[i], block[i], last_block[i], at[i], at[i] + ONE
+                        read += 1
+                        more, counted[i] = newly_loaded(
+                            lists, counted[i], block[i], last_block[i], doc, doc
                         )
-                        read += postings
-                        loaded += blocks
+                        loaded += more
             kept = 0
             for s in range(count):
                 slots[kept] = slots[s]

@@ -93,3 +93,41 @@ def test_a_record_of_another_format_is_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(EspalierError, match=r"r\.json"):
             records.read(path)
+
+
+def test_a_killed_stage_finds_its_checkpoint_and_a_finished_one_leaves_none(tmp_path, run):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("abc")
+    found = []
+
+    def count(job):
+        checkpoint = job.checkpoint(0)
+        state = checkpoint.load() or {"step": 0}
+        found.append(state["step"])
+        checkpoint.save({"step": state["step"] + 1})
+        if state["step"] < 2:
+            raise EspalierError("killed")
+        job.out("copy").write_text("done")
+
+    for content in ("abc", "abc", "changed", "changed"):
+        source.write_text(content)
+        with pytest.raises(EspalierError, match="killed"):
+            run(count, "--text", source, "--copy", target)
+    run(count, "--text", source, "--copy", target)
+    assert found == [0, 1, 0, 1, 2]
+    assert [p.name for p in tmp_path.glob(".*.checkpoint")] == []
+
+
+def test_a_process_beside_the_first_writes_nothing(tmp_path, run, monkeypatch):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.touch()
+    monkeypatch.setenv("RANK", "1")
+    worked = []
+
+    def copy(job):
+        worked.append(job.seed)
+        job.out("copy").write_text("mine")
+
+    run(copy, "--text", source, "--copy", target)
+    assert worked == [7]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt"]

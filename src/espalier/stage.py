@@ -6,23 +6,31 @@ paths. The `stage` decorator turns it into a verb of the command line. Around th
 - writes every output to a temporary name and renames them only when all are complete;
 - measures wall time, CPU time and peak memory, and writes the record beside the outputs;
 - sends the log to a file as well as to the terminal.
+
+Of several processes that torchrun starts for one stage, the first does all this; the others take
+part in the work, and what they write is dropped.
 """
 
 import argparse
+import hashlib
 import json
 import logging
 import os
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from espalier import files
 from espalier.errors import EspalierError
 from espalier.tracking import records
+
+if TYPE_CHECKING:
+    from espalier.models.checkpoints import Checkpoint
 
 log = logging.getLogger("espalier")
 
@@ -35,6 +43,8 @@ class Job:
     threads: int
     inputs: Mapping[str, list[Path]]
     outputs: Mapping[str, Path]
+    record: Path
+    """Where the record will be."""
 
     @property
     def seed(self) -> int:
@@ -53,6 +63,17 @@ class Job:
     def out(self, name: str) -> Path:
         """Where to write output `name`: a temporary name, with its folder made."""
         return self.outputs[name]
+
+    def checkpoint(self, seconds: float) -> "Checkpoint":
+        """Where this stage keeps its state every `seconds`, until its record is written."""
+        from espalier.models.checkpoints import Checkpoint
+
+        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode())
+        for path in [p for name in sorted(self.inputs) for p in self.inputs[name]]:
+            digest.update(files.sha256_of(path).encode())
+        for source in sorted(Path(__file__).parent.rglob("*.py")):
+            digest.update(source.read_bytes())
+        return Checkpoint(checkpoint_of(self.record), digest.hexdigest(), seconds)
 
 
 StageFunction = Callable[[Job], Mapping[str, Any] | None]
@@ -88,12 +109,26 @@ class Verb:
         for path in (p for paths in inputs.values() for p in paths):
             if not path.exists():
                 raise EspalierError(f"{path}: input of '{self.name}' is missing; run the chain")
-        to_file(arguments.log)
         limit_threads(arguments.threads)
+        if os.environ.get("RANK", "0") != "0":
+            self.assist(json.loads(arguments.settings), inputs, arguments)
+            return
+        to_file(arguments.log)
         lock = arguments.record.with_name(f".{arguments.record.name}.lock")
         # A killed chain can leave this stage working: wait for it rather than mix its files in.
         with files.locked(lock):
             self.write(json.loads(arguments.settings), inputs, final, arguments)
+
+    def assist(
+        self,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, list[Path]],
+        arguments: argparse.Namespace,
+    ) -> None:
+        """Run the function beside the process that writes; drop the outputs."""
+        with tempfile.TemporaryDirectory() as folder:
+            dropped = {name: Path(folder) / name for name in self.outputs}
+            self.function(Job(settings, arguments.threads, inputs, dropped, arguments.record))
 
     def write(
         self,
@@ -107,7 +142,7 @@ class Verb:
             path.parent.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(path)
         temporary = {name: files.temporary_name(path) for name, path in final.items()}
-        job = Job(settings, arguments.threads, inputs, temporary)
+        job = Job(settings, arguments.threads, inputs, temporary, arguments.record)
         started, cpu = time.time(), time.process_time()
         try:
             metrics = dict(self.function(job) or {})
@@ -129,8 +164,10 @@ class Verb:
                 "cpu_seconds": time.process_time() - cpu,
                 "peak_memory_bytes": peak_memory_bytes(),
                 "threads": arguments.threads,
+                "processes": int(os.environ.get("WORLD_SIZE", "1")),
             },
         )
+        files.remove(checkpoint_of(arguments.record))
 
 
 @dataclass
@@ -171,6 +208,11 @@ def as_list(value: Path | list[Path] | None) -> list[Path]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
+
+
+def checkpoint_of(record: Path) -> Path:
+    """The file with the state of a stage that is under way."""
+    return record.with_name(f".{record.stem}.checkpoint")
 
 
 def peak_memory_bytes() -> int:

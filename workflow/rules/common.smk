@@ -66,6 +66,17 @@ def flat_settings(*keys):
     return json.dumps(found, sort_keys=True)
 
 
+def launch(key):
+    """How a training starts: the command, or torchrun with the `processes` under a dotted key."""
+    section = config
+    for part in key.split("."):
+        section = (section or {}).get(part)
+    processes = (section or {}).get("processes", 1)
+    if processes == 1:
+        return "espalier"
+    return f"torchrun --standalone --nproc-per-node {processes} -m espalier"
+
+
 def source_of(weighting):
     """The name of the weighting whose shards a weighting uses: its own, or that it is `of`."""
     return WEIGHTINGS[weighting].get("of", weighting)

@@ -133,6 +133,6 @@ def dual_guidance(index, query, documents, guidance, k):
                 advance(i, candidate + 1)
         else:
             behind = [i for i in inside if doc_at(i) < candidate]
-            advance(max(behind, key=bound_s), candidate)
+            advance(behind[-1], candidate)
     final = sorted(((d, float(s)) for s, d in q_f.entries if s > 0), key=lambda x: (-x[1], x[0]))
     return final, (scored, read, len(loaded))

@@ -72,6 +72,28 @@ def test_safe_settings_equal_exhaustive_scoring_over_many_windows(seed, beta, k)
         assert pairs(found) == expected, algorithm
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.2]), st.sampled_from([1, 10, 40]))
+def test_long_queries_with_many_cursors_at_one_document(seed, beta, k):
+    rng = np.random.default_rng(seed)
+    documents = 200
+    lists = [
+        {
+            int(doc): (int(rng.integers(9)), min(int(rng.geometric(0.02)), 255))
+            for doc in rng.choice(documents, int(documents * rng.uniform(0.05, 0.5)), False)
+        }
+        for _ in range(20)
+    ]
+    index = make_index(lists, 3, documents)
+    query = make_query([(1, int(w)) for w in rng.integers(1, 9, 20)])
+    expected = brute_force(lists, query, beta, k)
+    for algorithm in SAFE:
+        found = search(index, query, {"algorithm": algorithm, "beta": beta}, k)
+        assert pairs(found) == expected, algorithm
+    for dual in (False, True):
+        assert pairs(search(index, query, guided(Guidance(beta, beta, dual=dual)), k)) == expected
+
+
 @settings(max_examples=200, deadline=None)
 @given(collections, query_weights, guidances, st.integers(1, 12))
 @example(([{0: (1, 0)}], 1), [(1, 1)] * 6, Guidance(1.0, 0.0, dual=True), 1)

@@ -3,7 +3,6 @@
 import numba
 import numpy as np
 
-from espalier.sparse.cursors import ONE
 from espalier.sparse.heap import OPEN, offer
 
 
@@ -17,33 +16,38 @@ def daat(lists, first, second, terms, w_first, w_second, documents, k):
     """
     n = len(terms)
     at = np.empty(n, np.uint64)
-    doc = np.empty(n, np.int64)
+    doc = np.empty(n, np.uint32)
     for i in range(n):
         at[i] = lists.term_begin[terms[i]]
         doc[i] = lists.docs[at[i]]
-    scores, docs = np.empty(k, np.float64), np.empty(k, np.int64)
+    scores, docs = np.empty(k, w_first.dtype), np.empty(k, np.int64)
     size = scored = read = 0
-    lowest = OPEN
     zero = w_first.dtype.type(0)
+    lowest = w_first.dtype.type(OPEN)
 
-    candidate = np.int64(documents)
+    # Every list is read in every round, whether its document is the one or not: what is added for
+    # nothing costs less than branches that nobody can foresee.
+    candidate = np.uint32(documents)
     for i in range(n):
         candidate = min(candidate, doc[i])
     while candidate < documents:
-        following = np.int64(documents)
+        following = np.uint32(documents)
         score = zero
         for i in range(n):
-            if doc[i] == candidate:
-                score += w_first[i] * first.weights[at[i]]
-                if second is not None:
-                    score += w_second[i] * second.weights[at[i]]
-                read += 1
-                at[i] += ONE
-                doc[i] = lists.docs[at[i]]
+            place = at[i]
+            here = doc[i] == candidate
+            weight = w_first[i] * first.weights[place]
+            if second is not None:
+                weight += w_second[i] * second.weights[place]
+            score += weight if here else zero
+            read += here
+            place += np.uint64(here)
+            at[i] = place
+            doc[i] = lists.docs[place]
             following = min(following, doc[i])
         scored += 1
         if score > lowest and score > 0:
-            size = offer(scores, docs, size, np.float64(score), candidate)
+            size = offer(scores, docs, size, score, np.int64(candidate))
             if size == k:
                 lowest = scores[0]
         candidate = following

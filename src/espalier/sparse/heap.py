@@ -6,6 +6,9 @@ so what is kept at the end are the first k of the documented order, ties include
 """
 
 import numba
+import numpy as np
+
+ONE = np.uint64(1)
 
 OPEN = -1.0
 """Threshold of a heap that is not full: below every score."""
@@ -20,25 +23,27 @@ def lower(score, doc, other_score, other_doc):
 @numba.njit(cache=True)
 def offer(scores, docs, size, score, doc):
     """Offer a document to a heap of `size` documents; its size afterwards."""
-    if size < len(docs):
-        at = size
-        while at > 0 and lower(score, doc, scores[(at - 1) // 2], docs[(at - 1) // 2]):
-            scores[at], docs[at] = scores[(at - 1) // 2], docs[(at - 1) // 2]
-            at = (at - 1) // 2
+    n = np.uint64(size)
+    if n < np.uint64(len(docs)):
+        at = n
+        while at > 0:
+            parent = (at - ONE) >> ONE
+            if not lower(score, doc, scores[parent], docs[parent]):
+                break
+            scores[at], docs[at] = scores[parent], docs[parent]
+            at = parent
         scores[at], docs[at] = score, doc
         return size + 1
     if score <= scores[0]:
         return size
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and lower(
-            scores[child + 1], docs[child + 1], scores[child], docs[child]
-        ):
-            child += 1
+    at, child = np.uint64(0), ONE
+    while child < n:
+        other = child + ONE
+        if other < n:  # adding the outcome: no branch on what nobody can foresee
+            child += np.uint64(lower(scores[other], docs[other], scores[child], docs[child]))
         if not lower(scores[child], docs[child], score, doc):
             break
         scores[at], docs[at] = scores[child], docs[child]
-        at = child
+        at, child = child, child + child + ONE
     scores[at], docs[at] = score, doc
     return size

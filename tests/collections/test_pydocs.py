@@ -29,10 +29,10 @@ def test_register_twice():
     pydocs.register()
     pydocs.register()
     ids = [name for name in ir_datasets.registry if name.startswith("espalier/pydocs-mini")]
-    assert len(ids) == 1 + 2 + 2 * 3
+    assert len(ids) == 1 + 3 + 3 * 3
 
 
-@pytest.mark.parametrize("view", ["passages", "documents"])
+@pytest.mark.parametrize("view", ["passages", "documents", "joined"])
 def test_a_view_through_ir_datasets(pydocs_mini, view):
     dataset = load(f"{pydocs_mini}/{view}/test")
     docs = list(dataset.docs_iter())
@@ -102,7 +102,7 @@ def test_pinned_counts_and_content_of_the_locked_versions(collections_home):
         distribution = store.PYDOCS.packages[package]
         if version not in locked[distribution]:
             pytest.skip(f"{distribution} is {version}, locked is {sorted(locked[distribution])}")
-    manifest = store.manifest(store.PYDOCS)
+    manifest = store.manifest(store.PYDOCS, "documents")
     assert manifest["counts"] == {
         "documents": 4148,
         "passages": 10411,
@@ -110,5 +110,6 @@ def test_pinned_counts_and_content_of_the_locked_versions(collections_home):
     }
     # Sets are hashed otherwise in every process, so this holds the making to be deterministic too.
     assert manifest["sha256"] == "1b4fa89f0ab78ae8c730b628d651226109683298afa8e07ad8b03f8ca170d010"
-    pages = [doc["text"] for doc in store.read(store.folder_of(store.PYDOCS) / "documents.jsonl")]
+    folder = store.folder_of(store.PYDOCS, "documents")
+    pages = [doc["text"] for doc in store.read(folder / "documents.jsonl")]
     assert sum(len(text.split()) > 1000 for text in pages) > 500

@@ -60,18 +60,21 @@ class Collection:
     passages: list[Doc]
     documents: list[Doc]
     questions: list[Question]
+    page_of: dict[str, str]
+    """The page that each passage stands on, by their names."""
 
 
 def build(pages: Iterable[Page]) -> Collection:
     """Make the collection of these pages; the order of the pages decides which duplicate stays."""
     kept = [page for page in without_duplicates(list(pages)) if long_enough(page)]
     asked = askable(kept)
-    collection = Collection([], [], [])
+    collection = Collection([], [], [], {})
     for page in kept:
         document, spans = laid_out(page, asked)
         collection.documents.append(document)
         for member in filter(is_passage, page.members):
             collection.passages.append(Doc(member.name, member.name, member.text))
+            collection.page_of[member.name] = page.name
             if member.name in asked:
                 query_id = f"q{len(collection.questions) + 1:05d}"
                 question = (query_id, member.summary, split_of(page.name), member.name, page.name)

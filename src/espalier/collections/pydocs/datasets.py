@@ -40,7 +40,7 @@ class SpanQrel(NamedTuple):
 
 
 class PydocsDocs(BaseDocs):  # type: ignore[misc]
-    """Passages, or pages."""
+    """Passages, pages, or joined documents."""
 
     def __init__(self, recipe: store.Recipe, view: str):
         self.recipe, self.view = recipe, view
@@ -51,7 +51,7 @@ class PydocsDocs(BaseDocs):  # type: ignore[misc]
 
     def docs_path(self, force: bool = True) -> Any:
         """The file behind the documents."""
-        return store.folder_of(self.recipe) / f"{self.view}.jsonl"
+        return store.folder_of(self.recipe, self.view) / f"{self.view}.jsonl"
 
     def docs_store(self, field: str = "doc_id", options: Any = DEFAULT_DOCSTORE_OPTIONS) -> Any:
         """Look documents up by doc_id."""
@@ -59,7 +59,7 @@ class PydocsDocs(BaseDocs):  # type: ignore[misc]
 
     def docs_count(self) -> int:
         """Documents in this view."""
-        return int(store.manifest(self.recipe)["counts"][self.view])
+        return int(store.manifest(self.recipe, self.view)["counts"][self.view])
 
     def docs_cls(self) -> type[Doc]:
         """The documents' type."""
@@ -75,19 +75,20 @@ class PydocsDocs(BaseDocs):  # type: ignore[misc]
 
 
 class PydocsQueries(BaseQueries):  # type: ignore[misc]
-    """Summary lines; both views have the same."""
+    """Summary lines; passages and documents have the same, joined documents some of them."""
 
-    def __init__(self, recipe: store.Recipe, split: str):
-        self.recipe, self.split = recipe, split
+    def __init__(self, recipe: store.Recipe, view: str, split: str):
+        self.recipe, self.view, self.split = recipe, view, split
 
     def queries_iter(self) -> Iterator[GenericQuery]:
         """Queries in the documents' order."""
-        for row in questions(self.recipe, self.split):
+        for row in questions(self.recipe, self.view, self.split):
             yield GenericQuery(row["query_id"], row["text"])
 
     def queries_count(self) -> int:
         """Queries of this split."""
-        return int(store.manifest(self.recipe)["counts"]["queries"].get(self.split, 0))
+        counts = store.manifest(self.recipe, self.view)["counts"]
+        return int(counts["queries"].get(self.split, 0))
 
     def queries_cls(self) -> Any:
         """The queries' type."""
@@ -103,14 +104,14 @@ class PydocsQueries(BaseQueries):  # type: ignore[misc]
 
 
 class PydocsQrels(BaseQrels):  # type: ignore[misc]
-    """The one passage, or the one page with the span, that answers each query."""
+    """The one passage, or the one document with the span, that answers each query."""
 
     def __init__(self, recipe: store.Recipe, view: str, split: str):
         self.recipe, self.view, self.split = recipe, view, split
 
     def qrels_iter(self) -> Iterator[TrecQrel | SpanQrel]:
         """Judgments in the queries' order."""
-        for row in questions(self.recipe, self.split):
+        for row in questions(self.recipe, self.view, self.split):
             if self.view == "passages":
                 yield TrecQrel(row["query_id"], row["passage"], 1, "0")
             else:
@@ -135,7 +136,7 @@ class PydocsScoredDocs(BaseScoredDocs):  # type: ignore[misc]
     def path(self) -> Any:
         """The file of scores: query_id, doc_id, score."""
         name = f"{self.docs.view}.{self.queries.split}.scoreddocs.tsv"
-        folder = store.folder_of(self.docs.recipe)
+        folder = store.folder_of(self.docs.recipe, self.docs.view)
         path = folder / name
         with files.locked(folder / f".{name}.lock"):
             if not path.exists():
@@ -168,16 +169,17 @@ class Documentation:
         return {"pretty_name": "Espalier Python documentation", "desc": self.description}
 
 
-def questions(recipe: store.Recipe, split: str) -> Iterator[dict[str, Any]]:
-    """The rows behind one split's queries and judgments."""
-    return store.read(store.folder_of(recipe) / f"{split}.questions.jsonl")
+def questions(recipe: store.Recipe, view: str, split: str) -> Iterator[dict[str, Any]]:
+    """The rows behind the queries and judgments of one view's split."""
+    return store.read(store.folder_of(recipe, view) / f"{split}.questions.jsonl")
 
 
 def manifest_of(dataset_id: str) -> dict[str, Any] | None:
     """The manifest of the built-in collection that an id belongs to; None for any other id."""
     for recipe in store.RECIPES:
-        if dataset_id.startswith(f"{NAMESPACE}/{recipe.name}/"):
-            return store.manifest(recipe)
+        for view in store.VIEWS:
+            if f"{dataset_id}/".startswith(f"{NAMESPACE}/{recipe.name}/{view}/"):
+                return store.manifest(recipe, view)
     return None
 
 
@@ -194,7 +196,7 @@ def register() -> None:
             docs = PydocsDocs(recipe, view)
             ir_datasets.registry.register(f"{base}/{view}", Dataset(docs, about))
             for split in SPLITS:
-                queries = PydocsQueries(recipe, split)
+                queries = PydocsQueries(recipe, view, split)
                 qrels = PydocsQrels(recipe, view, split)
                 scored = PydocsScoredDocs(docs, queries)
                 ir_datasets.registry.register(

@@ -2,6 +2,7 @@
 
 Folder `<ir_datasets home>/espalier/<name>-<digest>`: `passages.jsonl`, `documents.jsonl`,
 `<split>.questions.jsonl`, `manifest.json`, and a document store beside either view's file.
+Joined documents, with the questions that they answer, are in `<name>-joined-<digest>`.
 """
 
 import gc
@@ -9,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -21,7 +22,8 @@ from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
 from tqdm import tqdm
 
 from espalier import files
-from espalier.collections.pydocs.build import SPLITS, Collection, Doc, build
+from espalier.collections.pydocs.build import SPLITS, Doc, Question, build
+from espalier.collections.pydocs.joined import join
 from espalier.collections.pydocs.pages import Page, pages_of
 from espalier.collections.pydocs.sources import Package
 
@@ -30,7 +32,10 @@ log = logging.getLogger("espalier")
 BUILDER_VERSION = 2
 """Raised whenever the same packages would give another collection."""
 
-VIEWS = ("passages", "documents")
+JOINER_VERSION = 1
+"""Raised whenever the same collection would give other joined documents."""
+
+VIEWS = ("passages", "documents", "joined")
 
 
 @dataclass(frozen=True)
@@ -63,36 +68,63 @@ PYDOCS_MINI = Recipe("pydocs-mini", {"networkx": "networkx", "sklearn": "scikit-
 RECIPES = (PYDOCS, PYDOCS_MINI)
 
 
-def folder_of(recipe: Recipe) -> Path:
-    """The collection's folder, which is made first where it is missing."""
-    identity = json.dumps([BUILDER_VERSION, asdict(recipe), recipe.versions], sort_keys=True)
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    home = Path(ir_datasets.util.home_path()) / "espalier"
-    folder = home / f"{recipe.name}-{digest}"
+def folder_of(recipe: Recipe, view: str) -> Path:
+    """The folder that holds a view, which is made first where it is missing."""
+    folder = place_of(recipe, view)
     if not folder.exists():
-        with files.locked(home / f".{folder.name}.lock"):
+        with files.locked(folder.with_name(f".{recipe.name}.lock")):
             if not folder.exists():
-                files.remove_leftovers(folder)
-                with files.written_whole(folder) as temporary:
-                    make(recipe, temporary)
+                make(recipe)
     return folder
 
 
-def make(recipe: Recipe, folder: Path) -> None:
-    """Read the packages and write the collection into `folder`."""
+def place_of(recipe: Recipe, view: str) -> Path:
+    """Where a view's folder is, or will be."""
+    identity: list[Any] = [BUILDER_VERSION, asdict(recipe), recipe.versions]
+    name = recipe.name
+    if view == "joined":
+        identity.append(JOINER_VERSION)
+        name += "-joined"
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    return Path(ir_datasets.util.home_path()) / "espalier" / f"{name}-{digest}"
+
+
+def make(recipe: Recipe) -> None:
+    """Read the packages, which takes longest, and write whichever of the two folders is missing."""
     names = ", ".join(f"{p} {v}" for p, v in recipe.versions.items())
     log.info("making collection espalier/%s from the documentation of %s", recipe.name, names)
     with garbage_collection_paused():
         collection = build(pages_in(recipe))
+    joined = join(collection)
+    pages = {"passages": collection.passages, "documents": collection.documents}
+    for views, questions in (
+        (pages, collection.questions),
+        ({"joined": joined.documents}, joined.questions),
+    ):
+        folder = place_of(recipe, next(iter(views)))
+        if not folder.exists():
+            files.remove_leftovers(folder)
+            with files.written_whole(folder) as temporary:
+                write_all(recipe, views, questions, temporary)
+
+
+def write_all(
+    recipe: Recipe,
+    views: Mapping[str, Sequence[Doc]],
+    questions: Sequence[Question],
+    folder: Path,
+) -> None:
+    """Write views, questions and manifest, then each view's document store."""
     folder.mkdir(parents=True)
-    write(folder / "passages.jsonl", collection.passages)
-    write(folder / "documents.jsonl", collection.documents)
+    for view, documents in views.items():
+        write(folder / f"{view}.jsonl", documents)
     for split in SPLITS:
-        questions = (q for q in collection.questions if q.split == split)
-        write(folder / f"{split}.questions.jsonl", questions)
-    manifest = manifest_of(recipe, collection, folder)
+        write(folder / f"{split}.questions.jsonl", (q for q in questions if q.split == split))
+    counts: dict[str, Any] = {view: len(documents) for view, documents in views.items()}
+    counts["queries"] = dict(sorted(Counter(q.split for q in questions).items()))
+    manifest = manifest_of(recipe, counts, folder)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-    for view in VIEWS:
+    for view in views:
         # Built here, under the lock: two jobs that built one store at once would both fill it.
         docstore(folder / f"{view}.jsonl").build()
 
@@ -144,22 +176,18 @@ def docstore(path: Path, field: str = "doc_id", options: Any = DEFAULT_DOCSTORE_
     )
 
 
-def manifest_of(recipe: Recipe, collection: Collection, folder: Path) -> dict[str, Any]:
+def manifest_of(recipe: Recipe, counts: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What the collection was made from, what it holds, and the digest of that."""
     return {
         "name": f"espalier/{recipe.name}",
         "builder": BUILDER_VERSION,
         "versions": recipe.versions,
-        "counts": {
-            "passages": len(collection.passages),
-            "documents": len(collection.documents),
-            "queries": dict(sorted(Counter(q.split for q in collection.questions).items())),
-        },
+        "counts": counts,
         "sha256": files.sha256_of(folder),
     }
 
 
-def manifest(recipe: Recipe) -> dict[str, Any]:
-    """The manifest of a collection."""
-    content: dict[str, Any] = json.loads((folder_of(recipe) / "manifest.json").read_text())
+def manifest(recipe: Recipe, view: str) -> dict[str, Any]:
+    """The manifest of what holds a view."""
+    content: dict[str, Any] = json.loads((folder_of(recipe, view) / "manifest.json").read_text())
     return content

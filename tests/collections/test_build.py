@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.collections.pydocs.build import SPLITS, build, is_query, split_of
+from espalier.collections.pydocs.build import build, is_query, split_of
 from espalier.collections.pydocs.duplicates import ALIKE, SHINGLE, near_duplicates
 from espalier.collections.pydocs.pages import Member, Page
+from espalier.collections.splits import SPLITS
 
 
 def body(word):

@@ -8,8 +8,9 @@ from espalier.collections import access, pydocs
 from espalier.collections.access import Doc
 from espalier.collections.bm25 import Bm25
 from espalier.collections.pydocs import joined as joining
-from espalier.collections.pydocs.build import SPLITS, Collection, Question, split_of
+from espalier.collections.pydocs.build import Collection, Question, split_of
 from espalier.collections.pydocs.docstrings import words
+from espalier.collections.splits import SPLITS
 
 TRAIN_PAGES = [f"page{i}" for i in range(99) if split_of(f"page{i}") == "train"]
 
@@ -81,7 +82,7 @@ def test_targets_stand_away_from_the_start(pydocs_mini):
         queries = {q.query_id: q.text for q in access.queries(f"{pydocs_mini}/passages/{split}")}
         for judgment in access.qrels(f"{pydocs_mini}/joined/{split}"):
             text = documents[judgment.doc_id].text
-            start, end = judgment.span
+            ((start, end),) = judgment.spans
             assert text[start:end] == answers[judgment.query_id]
             assert len(words(text[:start])) > joining.SHORTEST_SECTION
             assert " ".join(words(queries[judgment.query_id])) not in " ".join(words(text))
@@ -135,7 +136,7 @@ def accuracy_of_beginnings(name, docs):
     targets = {j.query_id: j for split in SPLITS for j in access.qrels(f"{name}/{split}")}
     first = {}
     for judgment in targets.values():
-        start, _ = judgment.span
+        ((start, _),) = judgment.spans
         first[judgment.doc_id] = min(first.get(judgment.doc_id, start), start)
     leads = Bm25(Doc(d.doc_id, "", d.text[: first[d.doc_id]].rpartition("\n\n")[0]) for d in docs)
     places = {doc.doc_id: i for i, doc in enumerate(docs)}

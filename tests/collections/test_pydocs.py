@@ -57,7 +57,8 @@ def test_gold_spans_hold_the_passages_and_pages_do_not_hold_the_queries(pydocs_m
         queries = {query.query_id: query.text for query in documents.queries_iter()}
         for qrel in documents.qrels_iter():
             page = pages[qrel.doc_id]
-            assert page[qrel.start : qrel.end] == answers[qrel.query_id]
+            ((start, end),) = qrel.spans
+            assert page[start:end] == answers[qrel.query_id]
             assert queries[qrel.query_id] not in page
             assert " ".join(words(queries[qrel.query_id])) not in " ".join(words(page))
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import ir_datasets
 
+from espalier.collections import folders, pydocs
 from espalier.collections.availability import obstacle
-from espalier.collections.pydocs import register
+from espalier.collections.judgments import SpansQrel
 from espalier.errors import EspalierError
 
 # Every reading of a collection would say which file it opens.
@@ -39,23 +40,27 @@ class Query(NamedTuple):
 
 
 class Judgment(NamedTuple):
-    """A judgment; `span` where the collection knows which characters of the text answer."""
+    """A judgment; `spans` where the collection knows which characters of the text answer."""
 
     query_id: str
     doc_id: str
     relevance: int
-    span: tuple[int, int] | None
+    spans: tuple[tuple[int, int], ...] = ()
+    """Character offsets, ends exclusive."""
 
 
 def load(dataset_id: str) -> Any:
     """The ir_datasets dataset of that id; EspalierError when there is none."""
-    register()
+    pydocs.register()
+    if folders.is_folder(dataset_id):
+        folders.register(dataset_id)
     try:
         return ir_datasets.load(dataset_id)
     except KeyError as error:
         raise EspalierError(
             f"collection '{dataset_id}' is unknown to ir_datasets {ir_datasets.__version__}; "
-            "see https://ir-datasets.com for the ids, or name 'espalier/pydocs/passages'"
+            "see https://ir-datasets.com for the ids, or name 'espalier/pydocs/passages', or "
+            "'folder:path' for a folder of your own"
         ) from error
     except (OSError, RuntimeError) as error:
         # Some datasets download a list of their files as soon as they are named.
@@ -91,8 +96,8 @@ def queries(dataset_id: str) -> Iterator[Query]:
 def qrels(dataset_id: str) -> Iterator[Judgment]:
     """Judgments in the collection's order."""
     for qrel in records(dataset_id, "qrels"):
-        span = (qrel.start, qrel.end) if {"start", "end"} <= set(qrel._fields) else None
-        yield Judgment(qrel.query_id, qrel.doc_id, int(qrel.relevance), span)
+        spans = qrel.spans if isinstance(qrel, SpansQrel) else ()
+        yield Judgment(qrel.query_id, qrel.doc_id, int(qrel.relevance), spans)
 
 
 def records(

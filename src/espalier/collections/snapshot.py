@@ -100,11 +100,10 @@ def write_split(
         stream.writelines(f"{query.query_id}\t{query.text}\n" for query in queries)
     with (folder / f"{split}.qrels").open("w", encoding="utf-8") as stream:
         stream.writelines(f"{j.query_id} 0 {j.doc_id} {j.relevance}\n" for j in judgments)
-    spans = [(j, j.span) for j in judgments if j.span is not None]
+    spans = [(j.query_id, j.doc_id, *span) for j in judgments for span in j.spans]
     if spans:
         with (folder / f"{split}.spans.tsv").open("w", encoding="utf-8") as stream:
-            for judgment, (start, end) in spans:
-                stream.write(f"{judgment.query_id}\t{judgment.doc_id}\t{start}\t{end}\n")
+            stream.writelines("\t".join(map(str, span)) + "\n" for span in spans)
 
 
 def fingerprint(dataset_id: str) -> tuple[int, str]:

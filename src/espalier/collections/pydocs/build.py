@@ -4,7 +4,6 @@ A query is the summary of a function or method; what answers it is the rest of i
 passage of its own or as a span of the page that it stands on.
 """
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,14 +13,12 @@ from typing import NamedTuple
 from espalier.collections.pydocs.docstrings import words
 from espalier.collections.pydocs.duplicates import near_duplicates
 from espalier.collections.pydocs.pages import Member, Page
+from espalier.collections.splits import drawn
 
 SHORTEST_QUERY, LONGEST_QUERY = 5, 25
 SHORTEST_PASSAGE = 15
 SHORTEST_PAGE = 40
 """Lengths in words."""
-
-SPLITS = {"train": 0.7, "dev": 0.1, "test": 0.2}
-"""Shares of the pages."""
 
 SEED = "espalier/pydocs"
 
@@ -160,10 +157,4 @@ def laid_out(page: Page, asked: set[str]) -> tuple[Doc, dict[str, tuple[int, int
 
 def split_of(page_name: str) -> str:
     """The split of a page: decided by a hash of its name alone."""
-    digest = hashlib.sha256(f"{SEED}\t{page_name}".encode()).digest()
-    place = int.from_bytes(digest[:8], "big") / 2**64
-    for split, share in SPLITS.items():
-        if place < share:
-            return split
-        place -= share
-    return split
+    return drawn(f"{SEED}\t{page_name}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import ir_datasets
 from ir_datasets.datasets.base import Dataset
@@ -19,24 +19,13 @@ from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS
 
 from espalier import files
 from espalier.collections.bm25 import Bm25
+from espalier.collections.judgments import SpansQrel
 from espalier.collections.pydocs import store
-from espalier.collections.pydocs.build import SPLITS, Doc
+from espalier.collections.pydocs.build import Doc
+from espalier.collections.splits import SPLITS
 
 NAMESPACE = "espalier"
 QREL_DEFS = {1: "the text whose summary line is the query"}
-
-
-class SpanQrel(NamedTuple):
-    """A judgment that knows where in the document the answer stands."""
-
-    query_id: str
-    doc_id: str
-    relevance: int
-    iteration: str
-    start: int
-    """First character of the document's text that belongs to the answer."""
-    end: int
-    """Character after the answer's last."""
 
 
 class PydocsDocs(BaseDocs):  # type: ignore[misc]
@@ -109,13 +98,14 @@ class PydocsQrels(BaseQrels):  # type: ignore[misc]
     def __init__(self, recipe: store.Recipe, view: str, split: str):
         self.recipe, self.view, self.split = recipe, view, split
 
-    def qrels_iter(self) -> Iterator[TrecQrel | SpanQrel]:
+    def qrels_iter(self) -> Iterator[TrecQrel | SpansQrel]:
         """Judgments in the queries' order."""
         for row in questions(self.recipe, self.view, self.split):
             if self.view == "passages":
                 yield TrecQrel(row["query_id"], row["passage"], 1, "0")
             else:
-                yield SpanQrel(row["query_id"], row["page"], 1, "0", row["start"], row["end"])
+                span = (row["start"], row["end"])
+                yield SpansQrel(row["query_id"], row["page"], 1, "0", (span,))
 
     def qrels_defs(self) -> dict[int, str]:
         """What a relevance means."""
@@ -123,7 +113,7 @@ class PydocsQrels(BaseQrels):  # type: ignore[misc]
 
     def qrels_cls(self) -> Any:
         """The judgments' type: with spans in the documents view."""
-        return TrecQrel if self.view == "passages" else SpanQrel
+        return TrecQrel if self.view == "passages" else SpansQrel
 
 
 class PydocsScoredDocs(BaseScoredDocs):  # type: ignore[misc]

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from espalier.collections.bm25 import Bm25
-from espalier.collections.pydocs.build import SPLITS, Collection, Doc, Question, split_of
+from espalier.collections.pydocs.build import Collection, Doc, Question, split_of
 from espalier.collections.pydocs.docstrings import words
+from espalier.collections.splits import SPLITS
 
 ANSWERS = 3
 """Sections of a document that answer a query, after one that answers none."""

@@ -22,10 +22,11 @@ from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
 from tqdm import tqdm
 
 from espalier import files
-from espalier.collections.pydocs.build import SPLITS, Doc, Question, build
+from espalier.collections.pydocs.build import Doc, Question, build
 from espalier.collections.pydocs.joined import join
 from espalier.collections.pydocs.pages import Page, pages_of
 from espalier.collections.pydocs.sources import Package
+from espalier.collections.splits import SPLITS
 
 log = logging.getLogger("espalier")
 

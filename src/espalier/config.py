@@ -67,6 +67,15 @@ def views_of(config: Mapping[str, Any]) -> list[str]:
     return sorted(views if trains_encoder(config) else views - {"training"})
 
 
+def view_of(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A view's config without the splits and sizes that an overlay set to null."""
+    view = dict(config["collections"][name])
+    for key in ("splits", "max_queries"):
+        if key in view:
+            view[key] = {split: value for split, value in view[key].items() if value is not None}
+    return view
+
+
 def trains_encoder(config: Mapping[str, Any]) -> bool:
     """Whether the late-interaction encoder is trained, or a checkpoint used as it is."""
     return config["colbert"]["training"] is not None
@@ -217,6 +226,27 @@ def check_collections(config: Mapping[str, Any]) -> None:
     for name in views_of(config):
         if name not in config["collections"]:
             raise EspalierError(f"config key 'collections.{name}' is missing; a paper needs it")
-        view = config["collections"][name]
-        for dataset_id in dict.fromkeys([view["docs"], *view["splits"].values()]):
-            access.check(dataset_id)
+        view = view_of(config, name)
+        check_splits(name, view)
+        for part in (view, view.get("passages", view)):
+            for dataset_id in dict.fromkeys([part["docs"], *part["splits"].values()]):
+                access.check(dataset_id)
+        if view.get("candidates") == "scoreddocs":
+            for dataset_id in view["splits"].values():
+                access.check_scoreddocs(dataset_id)
+
+
+def check_splits(name: str, view: Mapping[str, Any]) -> None:
+    """Check that what a view says of splits, it says of splits that it has."""
+    passages = view.get("passages", {})
+    for key, splits in (
+        ("max_queries", view.get("max_queries", {})),
+        ("passages.splits", passages.get("splits", {})),
+        ("passages.relevance", passages.get("relevance", {})),
+    ):
+        for split in splits:
+            if split not in view["splits"]:
+                raise EspalierError(
+                    f"config key 'collections.{name}.{key}.{split}': this view has no such split; "
+                    f"name one of {', '.join(view['splits'])}"
+                )

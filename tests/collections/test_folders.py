@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from espalier import cli, files
-from espalier.collections import access, folders
+from espalier.collections import access
+from espalier.collections.folders.names import files_of
 from espalier.collections.splits import SPLITS, divided
 from espalier.collections.view import View
 from espalier.errors import EspalierError
@@ -184,8 +185,8 @@ def test_files_of_a_view(folder):
     name = folder()
     path = name.removeprefix("folder:")
     view = {"docs": name, "splits": {"test": f"{name}:test", "other": "vaswani"}}
-    assert folders.files_of(view) == [f"{path}/{file}" for file in FILES]
-    assert folders.files_of({"docs": "vaswani", "splits": {"test": "vaswani"}}) == []
+    assert files_of(view) == [f"{path}/{file}" for file in FILES]
+    assert files_of({"docs": "vaswani", "splits": {"test": "vaswani"}}) == []
 
 
 def test_the_verbs_on_a_folder(folder, tmp_path):
@@ -197,7 +198,8 @@ def test_the_verbs_on_a_folder(folder, tmp_path):
     assert not cli.main(
         ["collections", "snapshot", "--view", str(view), *common, json.dumps(settings)]
     )
-    settings = {"seed": 1, "bm25": {"k1": 0.9, "b": 0.4, "depth": 5}}
+    bm25 = {"k1": 0.9, "b": 0.4, "depth": 5}
+    settings = {"seed": 1, "bm25": bm25, "candidates": "bm25"}
     arguments = ["--view", str(view), "--runs", str(candidates), *common, json.dumps(settings)]
     assert not cli.main(["collections", "bm25", *arguments])
     assert View(view).spans("test").to_numpy().tolist() == [

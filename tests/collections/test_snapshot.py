@@ -119,7 +119,8 @@ def test_the_verbs_on_the_built_in_collection(pydocs_mini, tmp_path):
     for name in ("a", "b"):
         view, candidates = tmp_path / name / "view", tmp_path / name / "bm25"
         assert not call("snapshot", view=view, settings={"seed": 3, "view": config})
-        settings = {"seed": 3, "bm25": {"k1": 0.9, "b": 0.4, "depth": 30}}
+        bm25 = {"k1": 0.9, "b": 0.4, "depth": 30}
+        settings = {"seed": 3, "bm25": bm25, "candidates": "bm25"}
         assert not call("bm25", view=view, runs=candidates, settings=settings)
     assert files.sha256_of(tmp_path / "a/view") == files.sha256_of(tmp_path / "b/view")
     assert files.sha256_of(tmp_path / "a/bm25") == files.sha256_of(tmp_path / "b/bm25")

@@ -1,6 +1,7 @@
 rule collection:
-    """ir_datasets ids -> snapshot of queries and judgments, manifest of the documents."""
+    """ir_datasets ids or folders -> snapshot of queries and judgments, documents' manifest."""
     input:
+        files=view_files,
         code=code("collections.snapshot", "collections.view")
         + [commands("collections")],
     output:
@@ -26,9 +27,10 @@ rule collection:
 
 
 rule bm25:
-    """Snapshot of a view, its documents -> BM25's best for every query, one run per split."""
+    """Snapshot of a view, its documents or scoreddocs -> candidates, one run per split."""
     input:
         view="<results>/collection/{view}",
+        files=view_files,
         code=code("collections.candidates") + [commands("collections")],
     output:
         runs=directory("<results>/bm25/{view}"),
@@ -46,7 +48,7 @@ rule bm25:
         mem_mb=8000,
         runtime=120,
     params:
-        settings=settings("bm25"),
+        settings=candidate_settings,
     shell:
         "espalier collections bm25 --view {input.view} --runs {output.runs}"
         " --record {output.record} --settings {params.settings:q} --log {log}"

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from espalier import config as configuration
+from espalier.collections.folders.names import files_of
 from espalier.errors import EspalierError
 from espalier.tracking.code import files_behind
 
@@ -152,8 +153,22 @@ def ranker_before(wildcards):
 
 def view_settings(wildcards):
     """The settings of one view's snapshot."""
-    view = config["collections"][wildcards.view]
+    view = configuration.view_of(config, wildcards.view)
+    view.pop("candidates", None)
     return json.dumps({"seed": config["seed"], "view": view}, sort_keys=True)
+
+
+def view_files(wildcards):
+    """The files of a view's folders, where it is a collection of the user's own."""
+    return files_of(configuration.view_of(config, wildcards.view))
+
+
+def candidate_settings(wildcards):
+    """Where a view's candidates come from, and how BM25 finds its own."""
+    kind = configuration.view_of(config, wildcards.view).get("candidates", "bm25")
+    return json.dumps(
+        {**json.loads(settings("bm25")), "candidates": kind}, sort_keys=True
+    )
 
 
 def paper_settings(wildcards):

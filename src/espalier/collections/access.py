@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import ir_datasets
 
-from espalier.collections import folders, pydocs
+from espalier.collections import pydocs
 from espalier.collections.availability import obstacle
+from espalier.collections.folders.datasets import register
+from espalier.collections.folders.names import is_folder
 from espalier.collections.judgments import SpansQrel
 from espalier.errors import EspalierError
 
@@ -52,8 +54,8 @@ class Judgment(NamedTuple):
 def load(dataset_id: str) -> Any:
     """The ir_datasets dataset of that id; EspalierError when there is none."""
     pydocs.register()
-    if folders.is_folder(dataset_id):
-        folders.register(dataset_id)
+    if is_folder(dataset_id):
+        register(dataset_id)
     try:
         return ir_datasets.load(dataset_id)
     except KeyError as error:
@@ -67,18 +69,28 @@ def load(dataset_id: str) -> Any:
         raise unreadable(dataset_id, "its description", error) from error
 
 
-def check(dataset_id: str) -> None:
+def check(dataset_id: str, kinds: Iterable[str] = ("docs", "queries", "qrels")) -> None:
     """Decide in seconds whether a dataset can be had, without reading or downloading it.
 
     Raises EspalierError for an unknown id, for a corpus that has to be put in place by hand and
-    is not there, and for files that are neither here nor to be reached.
+    is not there, and for files that are neither here nor to be reached. What a dataset does not
+    have is passed over.
     """
     dataset = load(dataset_id)
-    for kind in ("docs", "queries", "qrels"):
+    for kind in kinds:
         if dataset.has(kind):
             reason = obstacle(getattr(dataset, f"{kind}_handler")())
             if reason:
                 raise EspalierError(f"collection '{dataset_id}', {kind}: {reason}")
+
+
+def check_scoreddocs(dataset_id: str) -> None:
+    """As `check`, for a dataset's scoreddocs, which it must have."""
+    if not load(dataset_id).has("scoreddocs"):
+        raise EspalierError(
+            f"collection '{dataset_id}' has no scoreddocs; set its view's candidates to bm25"
+        )
+    check(dataset_id, ["scoreddocs"])
 
 
 def docs(dataset_id: str, start: int = 0, stop: int | None = None) -> Iterator[Doc]:
@@ -87,10 +99,28 @@ def docs(dataset_id: str, start: int = 0, stop: int | None = None) -> Iterator[D
     return map(as_doc, rows)
 
 
-def queries(dataset_id: str) -> Iterator[Query]:
-    """Queries in the collection's order, white space evened."""
+def queries(dataset_id: str, field: str | None = None) -> Iterator[Query]:
+    """Queries in the collection's order, white space evened.
+
+    The text is that of `field`, e.g. TREC's title or description, or what the collection itself
+    takes for a query's text. EspalierError for a field that queries do not have.
+    """
+    if field is not None:
+        known = set(load(dataset_id).queries_cls()._fields) - {"query_id"}
+        if field not in known:
+            raise EspalierError(
+                f"collection '{dataset_id}': queries have no field '{field}'; name one of "
+                f"{', '.join(sorted(known))}"
+            )
     for query in records(dataset_id, "queries"):
-        yield Query(query.query_id, " ".join(query.default_text().split()))
+        text = query.default_text() if field is None else getattr(query, field)
+        yield Query(query.query_id, " ".join(text.split()))
+
+
+def scoreddocs(dataset_id: str) -> Iterator[tuple[str, str, float]]:
+    """First-stage results that come with the collection: query_id, doc_id, score."""
+    for row in records(dataset_id, "scoreddocs"):
+        yield row.query_id, row.doc_id, float(row.score)
 
 
 def qrels(dataset_id: str) -> Iterator[Judgment]:

@@ -6,7 +6,7 @@ room = Room("collections")
 
 
 @room.stage(outputs=("view",))
-def snapshot(job: Job) -> dict[str, int]:
+def snapshot(job: Job) -> dict[str, int | float]:
     """Write the queries and judgments of one view, and the manifest of its documents."""
     from espalier.collections.snapshot import take
 
@@ -15,8 +15,11 @@ def snapshot(job: Job) -> dict[str, int]:
 
 @room.stage(inputs=("view",), outputs=("runs",))
 def bm25(job: Job) -> dict[str, int]:
-    """Retrieve by BM25 for every split of a view: one folder with one run each."""
-    from espalier.collections.candidates import write_runs
+    """Candidates for every split of a view: BM25's, or those that come with the collection."""
+    from espalier.collections import candidates
     from espalier.collections.view import View
 
-    return write_runs(job.out("runs"), View(job.path("view")), **job.settings["bm25"])
+    view = View(job.path("view"))
+    if job.settings["candidates"] == "scoreddocs":
+        return candidates.copy_runs(job.out("runs"), view)
+    return candidates.write_runs(job.out("runs"), view, **job.settings["bm25"])

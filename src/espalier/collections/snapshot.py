@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,24 +11,29 @@ import ir_datasets
 import numpy as np
 from tqdm import tqdm
 
-from espalier.collections import access
+from espalier.collections import access, alignment
 from espalier.collections.access import Doc, Judgment, Query
 from espalier.collections.pydocs import manifest_of
 from espalier.errors import EspalierError
 
+log = logging.getLogger("espalier")
 
-def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int]:
-    """Write the View folder of one view's config (`docs`, `splits`, maybe `max_queries`).
 
+def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int | float]:
+    """Write the View folder of one view's config.
+
+    It has `docs`, `splits`, and maybe `max_queries`, `query_field` and `passages`.
     Returns counts: documents, and for each split its queries, those left out because nothing is
-    judged relevant to them, those that the sample leaves out, and its judgments. Raises
-    EspalierError for ids that occur twice or hold white space, and for empty queries.
+    judged relevant to them, those that the sample leaves out, and its judgments; with `passages`,
+    how many stand in documents. Raises EspalierError for ids that occur twice or hold white
+    space, and for empty queries.
     """
     folder.mkdir(parents=True)
-    counts: dict[str, int] = {}
+    counts: dict[str, int | float] = {}
     splits = {}
+    judged: dict[str, list[Judgment]] = {}
     for split, dataset_id in view["splits"].items():
-        queries = checked(dataset_id, access.queries(dataset_id))
+        queries = checked(dataset_id, access.queries(dataset_id, view.get("query_field")))
         judgments = list(access.qrels(dataset_id))
         relevant = {judgment.query_id for judgment in judgments if judgment.relevance > 0}
         answerable = [query for query in queries if query.query_id in relevant]
@@ -41,6 +47,7 @@ def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int]:
         kept = {query.query_id for query in chosen}
         judgments = [judgment for judgment in judgments if judgment.query_id in kept]
         write_split(folder, split, chosen, judgments)
+        judged[split] = judgments
         splits[split] = {"id": dataset_id, "queries": len(chosen), "qrels": len(judgments)}
         counts |= {
             f"{split}_queries": len(chosen),
@@ -48,6 +55,8 @@ def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int]:
             f"{split}_queries_not_sampled": len(answerable) - len(chosen),
             f"{split}_qrels": len(judgments),
         }
+    if "passages" in view:
+        counts |= align(folder, view, judged)
     docs_count, docs_sha256 = fingerprint(view["docs"])
     manifest = {
         "docs": view["docs"],
@@ -95,15 +104,46 @@ def sample(queries: Sequence[Query], size: int, seed: int) -> list[Query]:
 def write_split(
     folder: Path, split: str, queries: Sequence[Query], judgments: Sequence[Judgment]
 ) -> None:
-    """Write one split's queries, judgments and, where they are known, gold spans."""
+    """Write one split's queries, judgments and, where the collection has them, gold spans."""
     with (folder / f"{split}.queries.tsv").open("w", encoding="utf-8") as stream:
         stream.writelines(f"{query.query_id}\t{query.text}\n" for query in queries)
     with (folder / f"{split}.qrels").open("w", encoding="utf-8") as stream:
         stream.writelines(f"{j.query_id} 0 {j.doc_id} {j.relevance}\n" for j in judgments)
-    spans = [(j.query_id, j.doc_id, *span) for j in judgments for span in j.spans]
+    write_spans(folder, split, {(j.query_id, j.doc_id): j.spans for j in judgments if j.spans})
+
+
+def write_spans(
+    folder: Path, split: str, spans: Mapping[tuple[str, str], Sequence[tuple[int, int]]]
+) -> None:
+    """Write gold spans by (query_id, doc_id), where there are any."""
     if spans:
         with (folder / f"{split}.spans.tsv").open("w", encoding="utf-8") as stream:
-            stream.writelines("\t".join(map(str, span)) + "\n" for span in spans)
+            for (query_id, doc_id), places in spans.items():
+                stream.writelines(f"{query_id}\t{doc_id}\t{s}\t{e}\n" for s, e in places)
+
+
+def align(
+    folder: Path, view: Mapping[str, Any], judged: Mapping[str, Sequence[Judgment]]
+) -> dict[str, int | float]:
+    """Write the gold spans that relevant passages give; returns what was there and found."""
+    alignments = {}
+    for split, dataset_id in view["passages"]["splits"].items():
+        level = view["passages"].get("relevance", {}).get(split, 1)
+        alignments[split] = alignment.relevant(access.qrels(dataset_id), judged[split], level)
+    passages = tqdm(access.docs(view["passages"]["docs"]), desc="passages", mininterval=2)
+    documents = tqdm(access.docs(view["docs"]), desc="their documents", mininterval=2)
+    alignment.align(alignments, passages, documents)
+    counts: dict[str, int | float] = {}
+    for split, found in alignments.items():
+        order = [(j.query_id, j.doc_id) for j in judged[split]]
+        write_spans(folder, split, {p: found.places[p] for p in order if p in found.places})
+        counts |= found.counts(split)
+        log.info(
+            "%s: %d of %d relevant passages stand in a relevant document (%.1f%%)",
+            split, len(found.found), len(found.passages),
+            100 * counts[f"{split}_share_aligned"],
+        )  # fmt: skip
+    return counts
 
 
 def fingerprint(dataset_id: str) -> tuple[int, str]:

@@ -13,7 +13,3 @@ of the query's entry in spans.json. Where no split is stated, train, dev and tes
 first relevant document it is. Environment variables in the path (`folder:$CORPORA/mine`) are
 filled in.
 """
-
-from espalier.collections.folders.datasets import files_of, is_folder, register
-
-__all__ = ["files_of", "is_folder", "register"]

@@ -14,13 +14,11 @@ from typing import Any
 
 from ir_datasets.formats import GenericScoredDoc
 
+from espalier.collections.folders.names import DOCS, QRELS, QUERIES, RUN, SPANS
 from espalier.collections.judgments import SpansQrel
 from espalier.collections.pydocs.build import Doc
 from espalier.collections.splits import divided
 from espalier.errors import EspalierError
-
-DOCS, QUERIES, QRELS, SPANS, RUN = "docs.tsv", "queries.tsv", "qrels.txt", "spans.json", "run.txt"
-NEEDED = (DOCS, QUERIES, QRELS)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """Folders as ir_datasets datasets."""
 
-import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +16,11 @@ from ir_datasets.formats import (
     GenericScoredDoc,
 )  # fmt: skip
 
-from espalier.collections.folders.content import NEEDED, RUN, SPANS, Content
+from espalier.collections.folders.content import Content
+from espalier.collections.folders.names import NEEDED, PREFIX, RUN, place_of
 from espalier.collections.judgments import SpansQrel
 from espalier.collections.pydocs.build import Doc
 from espalier.errors import EspalierError
-
-PREFIX = "folder:"
-VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
 
 
 class FolderDocs(BaseDocs):  # type: ignore[misc]
@@ -94,11 +90,6 @@ class FolderScoredDocs(BaseScoredDocs):  # type: ignore[misc]
         return (row for row in self.content.scoreddocs() if row.query_id in chosen)
 
 
-def is_folder(dataset_id: str) -> bool:
-    """Whether an id names a folder."""
-    return dataset_id.startswith(PREFIX)
-
-
 def register(dataset_id: str) -> None:
     """Make the dataset of a folder known to ir_datasets; a second call changes nothing.
 
@@ -127,26 +118,3 @@ def opened(folder: Path) -> Content:
                 f"(a collection's folder has {', '.join(NEEDED)})"
             )
     return Content(folder)
-
-
-def place_of(dataset_id: str) -> tuple[Path, str | None]:
-    """The folder and the split that an id names, environment variables filled in."""
-    path, colon, split = dataset_id.removeprefix(PREFIX).partition(":")
-    for variable in VARIABLE.findall(path):
-        name = variable.strip("{}")
-        if not os.environ.get(name):
-            raise EspalierError(
-                f"collection '{dataset_id}': environment variable {name} is not set; set it to the "
-                "folder that is meant"
-            )
-    if not path or (colon and not split):
-        raise EspalierError(f"collection '{dataset_id}': name it folder:path or folder:path:split")
-    return Path(os.path.expandvars(path)).expanduser(), split or None
-
-
-def files_of(view: Mapping[str, Any]) -> list[str]:
-    """The files behind the folders that one view's config names, so that a change is noticed."""
-    ids = filter(is_folder, [view["docs"], *view["splits"].values()])
-    folders = dict.fromkeys(place_of(dataset_id)[0] for dataset_id in ids)
-    paths = [folder / name for folder in folders for name in (*NEEDED, SPANS, RUN)]
-    return [str(path) for path in paths if path.exists()]

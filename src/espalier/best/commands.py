@@ -18,15 +18,15 @@ def segment(job: Job) -> dict[str, Any]:
 
     from espalier.best import instances, store
     from espalier.best.inputs import Layout
+    from espalier.collections import candidates
     from espalier.collections.view import View
-    from espalier.evaluation import runs
     from espalier.models.locate import locate
 
     settings = job.settings["best"]
     view = View(job.path("view"))
     texts = {split: view.queries(split) for split in store.SPLITS}
     qrels = {split: view.qrels(split) for split in store.SPLITS}
-    found = {s: runs.read(job.path("candidates") / s / f"bm25{runs.SUFFIX}") for s in store.SPLITS}
+    found = {split: candidates.read(job.path("candidates"), split) for split in store.SPLITS}
 
     drawn = instances.draw(
         list(texts["train"]), qrels["train"], found["train"], seed=job.seed, **settings["instances"]

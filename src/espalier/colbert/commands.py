@@ -19,8 +19,8 @@ def train(job: Job) -> dict[str, Any]:
     candidates are not read and may be left out.
     """
     from espalier.colbert import encoder, training
+    from espalier.collections import candidates
     from espalier.collections.view import View
-    from espalier.evaluation import runs
     from espalier.models import devices
     from espalier.models.locate import locate
 
@@ -36,7 +36,7 @@ def train(job: Job) -> dict[str, Any]:
     view = View(job.path("view"))
     data = training.triples(
         view.qrels(TRAIN_SPLIT),
-        runs.read(job.path("candidates") / TRAIN_SPLIT / f"bm25{runs.SUFFIX}"),
+        candidates.read(job.path("candidates"), TRAIN_SPLIT),
         count=count,
         negatives=negatives,
         seed=job.seed,

@@ -228,9 +228,13 @@ def check_collections(config: Mapping[str, Any]) -> None:
             raise EspalierError(f"config key 'collections.{name}' is missing; a paper needs it")
         view = view_of(config, name)
         check_splits(name, view)
-        for part in (view, view.get("passages", view)):
-            for dataset_id in dict.fromkeys([part["docs"], *part["splits"].values()]):
-                access.check(dataset_id)
+        for dataset_id in dict.fromkeys([view["docs"], *view["splits"].values()]):
+            access.check(dataset_id)
+        if "passages" in view:
+            # Only their texts and judgments are read: the queries are the documents' own.
+            access.check(view["passages"]["docs"], ["docs"])
+            for dataset_id in view["passages"]["splits"].values():
+                access.check(dataset_id, ["qrels"])
         if view.get("candidates") == "scoreddocs":
             for dataset_id in view["splits"].values():
                 access.check_scoreddocs(dataset_id)

@@ -1,0 +1,144 @@
+"""The papers' own configs, on small collections that stand where the real ones belong."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from espalier import config as configuration
+from espalier.collections.candidates import read
+from espalier.collections.view import View
+from tests.best.conftest import checkpoint
+from tests.colbert import published
+from tests.workflow import standins
+
+pytestmark = pytest.mark.workflow
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = ("msmarco-document", "msmarco-passage", "robust04")
+
+bert = checkpoint
+"""A folder with a small random BERT, in place of what the configs name on the hub."""
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Run a paper's config with some changes up to the files named; its results folder."""
+
+    def run(paper, home, changes, *targets, options=()):
+        overlay = tmp_path / "overlay.yaml"
+        overlay.write_text(yaml.safe_dump({"results": str(tmp_path / "results"), **changes}))
+        results = tmp_path / "results" / changes.get("experiment", paper)
+        command = [sys.executable, "-m", "espalier.cli", "run", "--cores", "2"]
+        command += ["--config", f"config/{paper}.yaml", "--config", str(overlay), "--"]
+        done = subprocess.run(
+            [*command, *options, *(str(results / target) for target in targets)],
+            env={**os.environ, "IR_DATASETS_HOME": str(home), "HF_HUB_OFFLINE": "1"},
+            cwd=ROOT, check=False, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        return results, done.stdout + done.stderr
+
+    return run
+
+
+def planned(output):
+    """The rules that a dry run would run."""
+    table = output.partition("Job stats:")[2]
+    return set(re.findall(r"^(\w+) +\d+$", table, re.MULTILINE)) - {"total"}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_models_are_pinned_to_a_commit(paper):
+    text = (ROOT / "config" / f"{paper}.yaml").read_text()
+    named = re.findall(r"hub:([^\s,}]+)", text)
+    assert named
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", name) for name in named), named
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_nothing_of_the_demo_s_collections_is_left(paper):
+    config = configuration.load(ROOT, [ROOT / "config" / f"{paper}.yaml"])
+    for name in configuration.views_of(config):
+        view = configuration.view_of(config, name)
+        assert not view.get("max_queries")
+        assert not any("pydocs" in dataset_id for dataset_id in view["splits"].values())
+
+
+def test_documents(bert, chain, tmp_path):
+    """MS MARCO's documents: official candidates, and passages found in documents."""
+    home = tmp_path / "home"
+    standins.msmarco(home)
+    changes = {"models": {"ranker": f"folder:{bert}"}}
+    results, output = chain("msmarco-document", home, changes, "bm25/documents")
+    view = View(results / "collection/documents")
+    assert view.docs_count == standins.DOCUMENTS
+    for split, ids in {"train": range(24), "dev": range(24, 32), "test": range(32, 40)}.items():
+        assert list(view.queries(split)) == [str(1000 + i) for i in ids]
+        run = read(results / "bm25/documents", split)
+        expected = [f"D{d}" for i in ids for d in standins.official(i)]
+        assert run["doc_id"].tolist() == expected
+        # What is said of every fourth document only in its passage is not found.
+        spans = view.spans(split)
+        assert spans["doc_id"].tolist() == [f"D{i}" for i in ids if i % 4]
+        found = [standins.body(int(s.doc_id[1:]))[s.start : s.end] for s in spans.itertuples()]
+        assert found == [standins.sentence(i, 7) for i in ids if i % 4]
+    assert "train: 18 of 24 relevant passages stand in a relevant document (75.0%)" in output
+    _, output = chain("msmarco-document", home, changes, options=["--dry-run"])
+    assert {"best_segment", "evaluate", "claims"} <= planned(output)
+
+
+def test_topics(bert, chain, tmp_path):
+    """TREC Robust 2004: five folds, titles or descriptions."""
+    home = tmp_path / "home"
+    standins.robust04(home)
+    changes = {"models": {"ranker": f"folder:{bert}"}}
+    results, _ = chain("robust04", home, changes, "bm25/documents")
+    view = View(results / "collection/documents")
+    assert {split: list(view.queries(split)) for split in standins.TOPICS} == standins.TOPICS
+    topics = [topic for fold in standins.TOPICS.values() for topic in fold]
+    assert sorted(view.queries("test")) == sorted(topics)
+    asked = view.queries("test")
+    assert [asked[topic] for topic in topics] == [f"subject{i}" for i in range(len(topics))]
+    first = read(results / "bm25/documents", "test").groupby("query_id")["doc_id"].first()
+    assert [first[topic] for topic in topics] == [f"DOC-{i}" for i in range(len(topics))]
+    assert pd.concat(view.qrels(fold) for fold in standins.TOPICS).shape == (30, 3)
+
+    text = (ROOT / "config" / "robust04.yaml").read_text()
+    described = yaml.safe_load("\n".join(re.findall(r"^#   (.*)$", text, re.MULTILINE)))
+    results, _ = chain("robust04", home, changes | described, "collection/documents")
+    assert View(results / "collection/documents").queries("fold2")["301"] == "What is method3x3?"
+
+
+def test_passages(real_collection_home, chain, tmp_path):
+    """MS MARCO's passages, reduced: a checkpoint in ColBERT's layout, given vectors."""
+    passages = real_collection_home / "msmarco-passage/collection.tsv"
+    if not passages.exists():
+        pytest.skip(f"{passages} is absent; set IR_DATASETS_HOME to a reduced MS MARCO")
+    if passages.stat().st_size > 100_000_000:
+        pytest.skip(f"{passages} is too large for a test; set IR_DATASETS_HOME to a reduced one")
+    folder = tmp_path / "colbert"
+    folder.mkdir()
+    published.colbert(folder)
+    given = tmp_path / "given.jsonl"
+    given.write_text('{"id": "1", "contents": "", "vector": {"a": 1}}\n')
+    vectors = {"documents": str(given), "queries": str(given), "tokens": "words"}
+    changes = {
+        "collections": {"passages": {"splits": {"test": "msmarco-passage/trec-dl-2019/judged"}}},
+        "models": {"encoder": f"folder:{folder}"},
+        "colbert": {
+            "encoder": {"layers": published.LAYERS, "dimensions": published.DIMENSIONS},
+            "index": {"subquantizers": 1},
+        },
+        "sparse": {"weightings": dict.fromkeys(("spladev2", "unicoil", "deepimpact"), vectors)},
+    }
+    results, _ = chain("msmarco-passage", real_collection_home, changes, "colbert/shards/63")
+    assert len(View(results / "collection/passages").queries("test")) == 43
+    assert (results / "colbert/model").is_dir()
+    _, output = chain("msmarco-passage", real_collection_home, changes, options=["--dry-run"])
+    assert {"colbert_index", "sparse_retrieve", "evaluate"} <= planned(output)

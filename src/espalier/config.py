@@ -235,9 +235,11 @@ def check_collections(config: Mapping[str, Any]) -> None:
             access.check(view["passages"]["docs"], ["docs"])
             for dataset_id in view["passages"]["splits"].values():
                 access.check(dataset_id, ["qrels"])
-        if view.get("candidates") == "scoreddocs":
-            for dataset_id in view["splits"].values():
+        for dataset_id in view["splits"].values():
+            if view.get("candidates") == "scoreddocs":
                 access.check_scoreddocs(dataset_id)
+            if "query_field" in view:
+                access.check_field(dataset_id, view["query_field"])
 
 
 def check_splits(name: str, view: Mapping[str, Any]) -> None:

@@ -93,6 +93,16 @@ def check_scoreddocs(dataset_id: str) -> None:
     check(dataset_id, ["scoreddocs"])
 
 
+def check_field(dataset_id: str, field: str) -> None:
+    """Check that a dataset's queries have a field."""
+    known = set(load(dataset_id).queries_cls()._fields) - {"query_id"}
+    if field not in known:
+        raise EspalierError(
+            f"collection '{dataset_id}': queries have no field '{field}'; name one of "
+            f"{', '.join(sorted(known))}"
+        )
+
+
 def docs(dataset_id: str, start: int = 0, stop: int | None = None) -> Iterator[Doc]:
     """Documents `start` to `stop` (exclusive; None: to the end) in the collection's order."""
     rows = records(dataset_id, "docs", lambda iterator: islice(iterator, start, stop))
@@ -103,15 +113,10 @@ def queries(dataset_id: str, field: str | None = None) -> Iterator[Query]:
     """Queries in the collection's order, white space evened.
 
     The text is that of `field`, e.g. TREC's title or description, or what the collection itself
-    takes for a query's text. EspalierError for a field that queries do not have.
+    takes for a query's text.
     """
     if field is not None:
-        known = set(load(dataset_id).queries_cls()._fields) - {"query_id"}
-        if field not in known:
-            raise EspalierError(
-                f"collection '{dataset_id}': queries have no field '{field}'; name one of "
-                f"{', '.join(sorted(known))}"
-            )
+        check_field(dataset_id, field)
     for query in records(dataset_id, "queries"):
         text = query.default_text() if field is None else getattr(query, field)
         yield Query(query.query_id, " ".join(text.split()))

@@ -4,8 +4,10 @@
 collection, as the official first hundred of MS MARCO's documents do.
 """
 
+from array import array
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from espalier.collections import access
@@ -43,14 +45,17 @@ def copy_runs(folder: Path, view: View) -> dict[str, int]:
 
 def run_of(dataset_id: str, queries: dict[str, str]) -> pd.DataFrame:
     """A dataset's scoreddocs for some queries: query_id, doc_id (str), score (float64)."""
-    # Of the millions of rows that a training split has, each id is kept once.
+    # A training split has tens of millions of rows: each id is kept once, and columns, not rows.
     names: dict[str, str] = {}
-    rows = [
-        (names.setdefault(query_id, query_id), names.setdefault(doc_id, doc_id), score)
-        for query_id, doc_id, score in access.scoreddocs(dataset_id)
-        if query_id in queries
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    query_ids: list[str] = []
+    doc_ids: list[str] = []
+    scores = array("d")
+    for query_id, doc_id, score in access.scoreddocs(dataset_id):
+        if query_id in queries:
+            query_ids.append(names.setdefault(query_id, query_id))
+            doc_ids.append(names.setdefault(doc_id, doc_id))
+            scores.append(score)
+    return pd.DataFrame({"query_id": query_ids, "doc_id": doc_ids, "score": np.asarray(scores)})
 
 
 def write(path: Path, run: pd.DataFrame, method: dict[str, object], queries: int) -> dict[str, int]:

@@ -104,7 +104,9 @@ def test_topics(bert, chain, tmp_path):
     topics = [topic for fold in standins.TOPICS.values() for topic in fold]
     assert sorted(view.queries("test")) == sorted(topics)
     asked = view.queries("test")
-    assert [asked[topic] for topic in topics] == [f"subject{i}" for i in range(len(topics))]
+    assert [asked[topic] for topic in topics] == [
+        f"course of subject{i}" for i in range(len(topics))
+    ]
     first = read(results / "bm25/documents", "test").groupby("query_id")["doc_id"].first()
     assert [first[topic] for topic in topics] == [f"DOC-{i}" for i in range(len(topics))]
     assert pd.concat(view.qrels(fold) for fold in standins.TOPICS).shape == (30, 3)

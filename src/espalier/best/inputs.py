@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from espalier.errors import EspalierError
+
 Pieces = NDArray[np.int32]
 """Vocabulary ids int32[n], without special tokens."""
 
@@ -24,11 +26,23 @@ class Input(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Padded pairs: ids, token types, mask (false at the padding), each [pairs, longest]."""
+    """Pairs one after the other, without padding."""
 
     ids: torch.Tensor
+    """int64[tokens]"""
     types: torch.Tensor
-    mask: torch.Tensor
+    """int64[tokens]: 0 up to the segment, 1 from there on, 2 for marked word pieces."""
+    positions: torch.Tensor
+    """int64[tokens]: from 0 on in each pair."""
+    lengths: list[int]
+    """Tokens of each pair, special ones counted."""
+    pad: int
+    """The id that fills shorter pairs, for a model that needs a rectangle."""
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device."""
+        ids, types, positions = (rows.to(device) for rows in self[:3])
+        return Batch(ids, types, positions, self.lengths, self.pad)
 
 
 @dataclass(frozen=True)
@@ -42,14 +56,23 @@ class Layout:
 
     @classmethod
     def of(cls, tokenizer: Any) -> "Layout":
-        """The layout of a Hugging Face tokenizer, read off a pair of one-piece texts."""
-        (left,) = tokenizer("a", add_special_tokens=False)["input_ids"]
-        (right,) = tokenizer("b", add_special_tokens=False)["input_ids"]
-        pair = tokenizer("a", "b")["input_ids"]
-        first, second = pair.index(left), pair.index(right)
+        """The layout of a Hugging Face tokenizer, read off a pair of short texts.
+
+        EspalierError when it has no padding token, or shows no text of a pair.
+        """
+        pair = tokenizer("a", "b")
+        ids, owners = pair["input_ids"], pair.sequence_ids()
+        if tokenizer.pad_token_id is None or not {0, 1} <= set(owners):
+            raise EspalierError(
+                f"{tokenizer.name_or_path}: its tokenizer does not join two texts to a padded "
+                "pair; take a checkpoint with the tokenizer that it was trained with"
+            )
+        first, second = owners.index(0), owners.index(1)
+        query, segment = owners.count(0), owners.count(1)
         return cls(
-            pair[:first], pair[first + 1 : second], pair[second + 1 :], tokenizer.pad_token_id
-        )
+            ids[:first], ids[first + query : second], ids[second + segment :],
+            tokenizer.pad_token_id,
+        )  # fmt: skip
 
     @property
     def special(self) -> int:
@@ -61,22 +84,24 @@ class Layout:
         return len(pair.query) + len(pair.segment) + self.special
 
     def collate(self, pairs: Sequence[Input], *, mark: bool) -> Batch:
-        """Pad pairs to the longest. Types: 0 query, 1 segment, and, if asked, 2 in both."""
-        longest = max(map(self.length, pairs))
-        ids = np.full((len(pairs), longest), self.pad, dtype=np.int64)
-        types = np.zeros_like(ids)
-        mask = np.zeros_like(ids, dtype=bool)
-        for row, pair in enumerate(pairs):
-            query = slice(len(self.before), len(self.before) + len(pair.query))
-            start = query.stop + len(self.between)
-            segment = slice(start, start + len(pair.segment))
-            end = segment.stop + len(self.after)
-            ids[row, :end] = np.concatenate(
-                [self.before, pair.query, self.between, pair.segment, self.after]
-            )
-            types[row, start:end] = 1
-            mask[row, :end] = True
+        """The pairs as one batch; `mark` gives word pieces that both sides have their own type."""
+        before, between, after = (
+            np.array(ids, dtype=np.int32) for ids in (self.before, self.between, self.after)
+        )
+        ids = np.concatenate(
+            [part for pair in pairs for part in (before, pair.query, between, pair.segment, after)]
+        )
+        lengths = [self.length(pair) for pair in pairs]
+        types = np.zeros(len(ids), dtype=np.int64)
+        end = 0
+        for pair, length in zip(pairs, lengths, strict=True):
+            query, end = end + len(before), end + length
+            segment = end - len(after) - len(pair.segment)
+            types[segment:end] = 1
             if mark:
-                types[row, query][np.isin(pair.query, pair.segment)] = MARKED
-                types[row, segment][np.isin(pair.segment, pair.query)] = MARKED
-        return Batch(torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(mask))
+                shared = pair.query[:, None] == pair.segment
+                types[query : query + len(pair.query)][shared.any(axis=1)] = MARKED
+                types[segment : segment + len(pair.segment)][shared.any(axis=0)] = MARKED
+        positions = np.concatenate([np.arange(length) for length in lengths])
+        columns = [torch.from_numpy(column) for column in (ids.astype(np.int64), types, positions)]
+        return Batch(columns[0], columns[1], columns[2], lengths, self.pad)

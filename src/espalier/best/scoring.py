@@ -36,4 +36,4 @@ def score(
 
 def on_device(batch: Batch, ranker: Ranker) -> Batch:
     """The batch where the ranker is."""
-    return Batch(*(tensor.to(ranker.head.weight.device) for tensor in batch))
+    return batch.to(ranker.head.weight.device)

@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export HF_HUB_DISABLE_TELEMETRY := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help setup reproduce smoke test check mlflow report claims bench-sparse bench-colbert lock clean-venv
+.PHONY: help setup reproduce smoke test check mlflow report claims bench-sparse bench-colbert bench-best lock clean-venv
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,9 @@ bench-sparse: setup  ## sparse retrieval against PISA (about 10 minutes; writes 
 
 bench-colbert: setup  ## late interaction, pruned and whole, and its kernels (PEERS=python of an environment with pylate, maxsim-cpu)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.colbert $(if $(PEERS),--peers $(PEERS))
+
+bench-best: setup  ## training and scoring of segment rankers (PEERS=python of an environment with sentence-transformers)
+	@OMP_NUM_THREADS=2 $(BIN)/python -W ignore -m benchmarks.best $(if $(PEERS),--peers $(PEERS))
 
 lock: setup  ## resolve pyproject.toml anew into requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --python-version 3.11 \

@@ -117,6 +117,9 @@ def test_scores_are_those_of_the_whole_model(kind: Path) -> None:
     pairs = inputs(tokenizer, QUERIES, TEXTS)
     for tokens in (1, 1000):  # each alone, both together
         np.testing.assert_allclose(score(model, layout, pairs, tokens), expected, atol=1e-5)
+    with torch.inference_mode():  # as on a GPU
+        cls = ranker.whole_cls(model.trunk, layout.collate(pairs, mark=False))
+        np.testing.assert_allclose(model.head(cls)[:, 0].numpy(), expected, atol=1e-5)
 
 
 def test_gradients_are_those_of_the_whole_model(kind: Path) -> None:

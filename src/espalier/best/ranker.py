@@ -66,7 +66,9 @@ class Ranker(nn.Module):
                 "'best.segments.max_length'"
             )
         layered = self.trunk.config.model_type in LAYERED
-        cls = layered_cls(self.trunk, batch) if layered else whole_cls(self.trunk, batch)
+        # In training no two pairs may be of one length: too many small kernels for a GPU.
+        whole = not layered or (self.training and batch.ids.is_cuda)
+        cls = whole_cls(self.trunk, batch) if whole else layered_cls(self.trunk, batch)
         scores: torch.Tensor = self.head(cls).squeeze(-1)
         return scores
 
@@ -92,9 +94,11 @@ def whole_cls(trunk: Any, batch: Batch) -> torch.Tensor:
             (batch.ids, batch.pad), (batch.types, 1), (torch.ones_like(batch.ids), 0)
         )
     )  # fmt: skip
-    options = {}
-    if trunk.config.model_type == "longformer":
-        everywhere = (types == 0) & (ids != trunk.config.sep_token_id)
+    config, options = trunk.config, {}
+    if config.model_type in LAYERED:
+        options["token_type_ids"] = types.clamp(max=config.type_vocab_size - 1)
+    if config.model_type == "longformer":
+        everywhere = (types == 0) & (ids != config.sep_token_id)
         options["global_attention_mask"] = everywhere.long()
     rows: torch.Tensor = trunk(input_ids=ids, attention_mask=mask, **options).last_hidden_state
     return rows[:, 0]

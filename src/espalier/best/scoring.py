@@ -1,10 +1,12 @@
 """Scoring pairs with a ranker: the pass behind selection, dev measures and re-ranking."""
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.ao.quantization import quantize_dynamic
 from tqdm import tqdm
 
 from espalier.best.inputs import Batch, Input, Layout
@@ -37,3 +39,14 @@ def score(
 def on_device(batch: Batch, ranker: Ranker) -> Batch:
     """The batch where the ranker is."""
     return batch.to(ranker.head.weight.device)
+
+
+def quantized(ranker: Ranker) -> Ranker:
+    """A copy for scoring on CPU alone, its trunk's linear layers in int8.
+
+    Activations are quantized as they come (torch's dynamic quantization), one scale a batch, so
+    that scores depend slightly on what else is in it.
+    """
+    small = copy.deepcopy(ranker)
+    small.trunk = quantize_dynamic(small.trunk, {torch.nn.Linear}, dtype=torch.qint8)
+    return small

@@ -1,6 +1,8 @@
 import pandas as pd
+import pytest
 
 from espalier.best import instances
+from espalier.errors import EspalierError
 
 
 def run(**queries: list[str]) -> pd.DataFrame:
@@ -48,3 +50,29 @@ def test_candidates_and_what_they_miss() -> None:
     top = instances.candidates(judgments, run(q1=["a", "b", "z"]), depth=2)
     assert top.values.tolist() == [["q1", "a", 1, 0], ["q1", "b", 2, 1]]
     assert instances.missed(judgments, top).values.tolist() == [["q1", "z", 0, 2]]
+
+
+def test_documents_outside_the_collection_are_left_out() -> None:
+    table = pd.DataFrame(
+        [("q1", "a", "b"), ("q2", "a", "z"), ("q3", "y", "b")],
+        columns=["query_id", "positive", "negative"],
+    )
+    kept = instances.held(table, ["positive", "negative"], {"a", "b", "c"})
+    assert kept["query_id"].tolist() == ["q1"]
+
+
+@pytest.mark.parametrize("name", ["instances", "dev", "test"])
+def test_nothing_to_work_on_is_the_users_error(name: str) -> None:
+    tables = {key: pd.DataFrame({"query_id": ["q"]}) for key in ("instances", "dev", "test")}
+    instances.check(tables, "some/docs")
+    wanted = {"instances": "training query", "dev": "dev query", "test": "test query"}[name]
+    with pytest.raises(EspalierError, match=f"some/docs: no {wanted} .*;"):
+        instances.check({**tables, name: tables[name].head(0)}, "some/docs")
+
+
+def test_positives_are_counted_once() -> None:
+    drawn = pd.DataFrame(
+        [("q1", "a", "b"), ("q1", "a", "c"), ("q2", "a", "b")],
+        columns=["query_id", "positive", "negative"],
+    )
+    assert instances.positives(drawn).values.tolist() == [["q1", "a"], ["q2", "a"]]

@@ -42,7 +42,7 @@ def test_references() -> None:
     table = judged(("q", "d", 12, 18), ("r", "e", 0, 3), ("s", "d", 90, 99))
     means = quality.references(table).pivot(index="system", columns="query_id", values="hit")
     assert means.loc["first"].tolist() == [0, 1, 0]
-    assert means.loc["random"].tolist() == [pytest.approx(1 / 3), 1, 0]
+    assert means.loc["chance"].tolist() == [pytest.approx(1 / 3), 1, 0]
     assert means.loc["oracle"].tolist() == [1, 1, 0]
 
 

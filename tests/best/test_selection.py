@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.best.selection import best_segments, spread
+from espalier.best.selection import BLOCK, best_segments, shard, spread
 
 
 @given(st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=6), max_size=8))
@@ -22,3 +22,10 @@ def test_spread_pairs_a_query_with_each_segment_of_its_document() -> None:
         (2, 3),
     ]
     assert everything.starts.tolist() == [0, 3]
+
+
+@given(st.integers(0, 5000), st.integers(1, 9))
+def test_shards_are_all_pairs_in_whole_blocks(pairs: int, shards: int) -> None:
+    ranges = [shard(pairs, number, shards) for number in range(shards)]
+    assert [i for own in ranges for i in own] == list(range(pairs))
+    assert all(own.start % BLOCK == 0 or own.start == pairs for own in ranges)

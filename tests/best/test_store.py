@@ -24,13 +24,17 @@ def tokenizer(checkpoint):
     return AutoTokenizer.from_pretrained(checkpoint)
 
 
-def cut(tokenizer, **changes):
+def cut(tokenizer, answers=(), **changes):
     settings = SETTINGS | changes
-    return store.cut(tokenizer, [LONG, EMPTY], ALL, settings, Layout.of(tokenizer).special, 3)
+    spans = pd.DataFrame(answers, columns=["query_id", "doc_id", "start", "end"])
+    special = Layout.of(tokenizer).special
+    return store.cut(tokenizer, [LONG, EMPTY], ALL, spans, settings, special, 3)
 
 
 def test_segments_are_the_word_pieces_of_their_characters(tokenizer):
-    for kind, table in cut(tokenizer).items():
+    tables = cut(tokenizer)
+    for kind in store.KINDS:
+        table = tables[kind]
         rows = table[table["doc_id"] == "d1"]
         assert len(rows) == (3 if kind == "training" else rows["segment"].max() + 1)
         title = store.pieces_of(tokenizer, LONG.title)[:2].tolist()
@@ -48,7 +52,8 @@ def test_inference_segments_are_the_whole_text(tokenizer):
 
 
 def test_a_document_without_text_is_one_segment_of_its_title(tokenizer):
-    for table in cut(tokenizer).values():
+    tables = cut(tokenizer)
+    for table in (tables[kind] for kind in store.KINDS):
         (row,) = table[table["doc_id"] == "d2"].itertuples()
         assert (row.start, row.end) == (0, 0)
         assert row.pieces.tolist() == store.pieces_of(tokenizer, "e").tolist()
@@ -64,7 +69,8 @@ def test_fewer_segments_are_the_leading_ones(tokenizer, monkeypatch):
 def test_only_what_is_wanted_is_cut(tokenizer):
     wanted = {"training": {"d1"}, "inference": {"d2"}}
     special = Layout.of(tokenizer).special
-    tables = store.cut(tokenizer, [LONG, EMPTY], wanted, SETTINGS, special, 3)
+    nothing = pd.DataFrame(columns=["query_id", "doc_id", "start", "end"])
+    tables = store.cut(tokenizer, [LONG, EMPTY], wanted, nothing, SETTINGS, special, 3)
     assert set(tables["training"]["doc_id"]) == {"d1"}
     assert set(tables["inference"]["doc_id"]) == {"d2"}
 
@@ -92,3 +98,31 @@ def test_written_and_read(tokenizer, tmp_path):
     found = opened.segments("inference")["d1"]
     expected = tables["inference"].query("doc_id == 'd1'")["pieces"]
     assert [pieces.tolist() for pieces in found] == [pieces.tolist() for pieces in expected]
+
+
+def test_gold_segments_are_training_segments_wherever_they_stand(tokenizer):
+    whole = cut(tokenizer, training=99)["training"].query("doc_id == 'd1'").reset_index(drop=True)
+    at = len(whole) - 3
+    one, next_one = whole.loc[at], whole.loc[at + 1]
+    answers = [
+        ("inside", "d1", one.start + 1, one.end - 1),
+        ("more in the first", "d1", one.start + 1, one.end + 1),
+        ("half and half", "d1", one.end - 2, one.end + 2),
+        ("two places", "d1", next_one.start, next_one.end),
+        ("two places", "d1", one.start, one.end),
+    ]
+    tables = cut(tokenizer, answers, training=2)
+    assert tables["training"].query("doc_id == 'd1'")["segment"].tolist() == [0, 1]
+    gold = tables["gold"].set_index("query_id")
+    assert gold["segment"].to_dict() == {
+        "inside": at, "more in the first": at, "two places": at + 1,
+    }  # fmt: skip
+    assert gold.loc["inside", "pieces"].tolist() == one.pieces.tolist()
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 3), (5, 10**6)])
+def test_a_span_outside_its_text_is_named(start, end):
+    spans = pd.DataFrame([("q7", "d1", start, end)], columns=["query_id", "doc_id", "start", "end"])
+    store.check_spans([EMPTY, LONG], spans.assign(start=0, end=3))
+    with pytest.raises(EspalierError, match=rf"query q7 in document d1: characters {start} to"):
+        store.check_spans([EMPTY, LONG], spans)

@@ -1,5 +1,18 @@
 # Long documents: segments, rankers trained on the segments they select, re-ranked test queries.
-BEST_TRAINING = ["models.ranker", "best.ranker", "best.batch_tokens", "best.training"]
+# A part is a replicate (s1) or a fold of one (s1-f1): best/parts.py.
+BEST_TRAINING = [
+    "models.ranker",
+    "best.ranker",
+    "best.batch_tokens",
+    "best.checkpoint_seconds",
+    "best.training",
+]
+
+
+wildcard_constraints:
+    part="|".join(PARTS),
+    replicate="s[0-9]+",
+    step="[2-9]|[1-9][0-9]+",
 
 
 rule best_segment:
@@ -7,15 +20,21 @@ rule best_segment:
     input:
         view="<results>/collection/documents",
         candidates="<results>/bm25/documents",
-        code=code("best.store", "best.instances", "collections.view", "models.locate")
+        code=code(
+            "best.store",
+            "best.instances",
+            "best.quality",
+            "collections.view",
+            "models.locate",
+        )
         + [commands("best")],
     output:
-        segments=directory("<results>/best/segments"),
-        record="<results>/records/best-segment.json",
+        segments=directory("<results>/best/{part}/segments"),
+        record="<results>/records/best-segment-{part}.json",
     log:
-        "<results>/logs/best-segment.log",
+        "<results>/logs/best-segment-{part}.log",
     benchmark:
-        "<results>/benchmarks/best-segment.tsv"
+        "<results>/benchmarks/best-segment-{part}.tsv"
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -23,32 +42,27 @@ rule best_segment:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=settings(
-            "models.ranker",
-            "best.segments",
-            "best.instances",
-            "best.training.dev_depth",
-            "best.reranking.depth",
-        ),
+        settings=segment_settings,
     shell:
         "espalier best segment --view {input.view} --candidates {input.candidates}"
         " --segments {output.segments} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
-rule best_train_first:
-    """Segments -> the ranker of FirstP and MaxP, trained on first segments."""
+rule best_train_joint:
+    """Segments -> theta0, trained on all of them, and theta1, on those that theta0 selects."""
     input:
-        segments="<results>/best/segments",
+        segments="<results>/best/{part}/segments",
         code=code("best.arms") + [commands("best")],
     output:
-        model=directory("<results>/best/models/maxp"),
-        history="<results>/best/history/maxp.parquet",
-        record="<results>/records/best-train-first.json",
+        theta0=directory("<results>/best/{part}/models/theta0"),
+        theta1=directory("<results>/best/{part}/models/theta1"),
+        history="<results>/best/{part}/history/theta1.parquet",
+        record="<results>/records/best-train-joint-{part}.json",
     log:
-        "<results>/logs/best-train-first.log",
+        "<results>/logs/best-train-joint-{part}.log",
     benchmark:
-        "<results>/benchmarks/best-train-first.tsv"
+        "<results>/benchmarks/best-train-joint-{part}.tsv"
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -56,56 +70,30 @@ rule best_train_first:
         mem_mb=4000,
         runtime=600,
     params:
-        settings=settings(*BEST_TRAINING),
+        launch=launch("best.training"),
+        settings=part_settings(*BEST_TRAINING),
     shell:
-        "espalier best train-first --segments {input.segments} --model {output.model}"
+        "{params.launch} best train-joint --segments {input.segments}"
+        " --theta0 {output.theta0} --theta1 {output.theta1}"
         " --history {output.history} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
-rule best_train_joint:
-    """Segments -> theta0, trained on all of them, and theta1, on those that theta0 selects."""
-    input:
-        segments="<results>/best/segments",
-        code=code("best.arms") + [commands("best")],
-    output:
-        theta0=directory("<results>/best/models/theta0"),
-        theta1=directory("<results>/best/models/theta1"),
-        history="<results>/best/history/theta1.parquet",
-        record="<results>/records/best-train-joint.json",
-    log:
-        "<results>/logs/best-train-joint.log",
-    benchmark:
-        "<results>/benchmarks/best-train-joint.tsv"
-    conda:
-        "../../envs/espalier.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=600,
-    params:
-        settings=settings(*BEST_TRAINING),
-    shell:
-        "espalier best train-joint --segments {input.segments} --theta0 {output.theta0}"
-        " --theta1 {output.theta1} --history {output.history} --record {output.record}"
-        " --settings {params.settings:q} --log {log} --threads {threads}"
-
-
 rule best_select:
-    """Segments, the ranker of the step before -> the segments that this step trains on."""
+    """Segments, the ranker of the step before -> one shard of what this step trains on."""
     input:
-        segments="<results>/best/segments",
+        segments="<results>/best/{part}/segments",
         model=ranker_before,
         code=code("best.arms") + [commands("best")],
     output:
-        selection="<results>/best/selections/{step}.parquet",
-        record="<results>/records/best-select-{step}.json",
+        selection="<results>/best/{part}/selections/{step}/{shard}.parquet",
+        record="<results>/records/best-select-{part}-{step}-{shard}.json",
     log:
-        "<results>/logs/best-select-{step}.log",
+        "<results>/logs/best-select-{part}-{step}-{shard}.log",
     benchmark:
-        "<results>/benchmarks/best-select-{step}.tsv"
+        "<results>/benchmarks/best-select-{part}-{step}-{shard}.tsv"
     wildcard_constraints:
-        step="[2-9]|[1-9][0-9]+",
+        shard="[0-9]+",
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -113,7 +101,12 @@ rule best_select:
         mem_mb=4000,
         runtime=600,
     params:
-        settings=settings("best.batch_tokens"),
+        settings=part_settings(
+            "best.batch_tokens",
+            "best.checkpoint_seconds",
+            "best.shards",
+            shard="shard",
+        ),
     shell:
         "espalier best select --segments {input.segments} --model {input.model}"
         " --selection {output.selection} --record {output.record}"
@@ -121,21 +114,21 @@ rule best_select:
 
 
 rule best_train:
-    """Segments, selection -> this step's ranker, newly initialised."""
+    """Segments, for theta2 and later a selection -> one arm's ranker, newly initialised."""
     input:
-        segments="<results>/best/segments",
-        selection="<results>/best/selections/{step}.parquet",
+        segments="<results>/best/{part}/segments",
+        selections=selections_for,
         code=code("best.arms") + [commands("best")],
     output:
-        model=directory("<results>/best/models/theta{step}"),
-        history="<results>/best/history/theta{step}.parquet",
-        record="<results>/records/best-train-{step}.json",
+        model=directory("<results>/best/{part}/models/{model}"),
+        history="<results>/best/{part}/history/{model}.parquet",
+        record="<results>/records/best-train-{part}-{model}.json",
     log:
-        "<results>/logs/best-train-{step}.log",
+        "<results>/logs/best-train-{part}-{model}.log",
     benchmark:
-        "<results>/benchmarks/best-train-{step}.tsv"
+        "<results>/benchmarks/best-train-{part}-{model}.tsv"
     wildcard_constraints:
-        step="[2-9]|[1-9][0-9]+",
+        model="|".join(SEPARATE) or "none",
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -143,29 +136,31 @@ rule best_train:
         mem_mb=4000,
         runtime=600,
     params:
-        settings=settings_with("step", *BEST_TRAINING),
+        launch=launch("best.training"),
+        settings=part_settings(*BEST_TRAINING, model="model"),
     shell:
-        "espalier best train --segments {input.segments} --selection {input.selection}"
-        " --model {output.model} --history {output.history} --record {output.record}"
+        "{params.launch} best train --segments {input.segments}"
+        " --selections {input.selections} --model {output.model}"
+        " --history {output.history} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
 rule best_rerank:
-    """Segments, a ranker -> its runs on the test split, and the score of every segment."""
+    """Segments, a ranker -> its runs on the test queries, and the score of every segment."""
     input:
-        segments="<results>/best/segments",
-        model="<results>/best/models/{model}",
-        code=code("best.arms", "best.reranking", "evaluation.runs") + [commands("best")],
+        segments="<results>/best/{part}/segments",
+        model="<results>/best/{part}/models/{model}",
+        code=code("best.arms", "best.reranking") + [commands("best")],
     output:
-        runs=directory("<results>/best/runs/{model}"),
-        scores="<results>/best/scores/{model}.parquet",
-        record="<results>/records/best-rerank-{model}.json",
+        runs=directory("<results>/best/{part}/runs/{model}"),
+        scores="<results>/best/{part}/scores/{model}.parquet",
+        record="<results>/records/best-rerank-{part}-{model}.json",
     log:
-        "<results>/logs/best-rerank-{model}.log",
+        "<results>/logs/best-rerank-{part}-{model}.log",
     benchmark:
-        "<results>/benchmarks/best-rerank-{model}.tsv"
+        "<results>/benchmarks/best-rerank-{part}-{model}.tsv"
     wildcard_constraints:
-        model="maxp|theta[0-9]+",
+        model="|".join(RANKERS),
     conda:
         "../../envs/espalier.yaml"
     threads: 1
@@ -173,27 +168,103 @@ rule best_rerank:
         mem_mb=4000,
         runtime=600,
     params:
-        settings=settings_with("model", "best.batch_tokens", "best.reranking"),
+        settings=part_settings(
+            "best.batch_tokens",
+            "best.checkpoint_seconds",
+            "best.reranking",
+            model="model",
+        ),
     shell:
         "espalier best rerank --segments {input.segments} --model {input.model}"
         " --runs {output.runs} --scores {output.scores} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
+rule best_pick:
+    """Histories, scores of all iterations -> BeST: the iteration that the dev measure picks."""
+    input:
+        histories=expand(
+            "<results>/best/{{part}}/history/{model}.parquet", model=THETAS
+        ),
+        scores=expand("<results>/best/{{part}}/scores/{model}.parquet", model=THETAS),
+        code=code("best.iterations", "best.reranking") + [commands("best")],
+    output:
+        runs=directory("<results>/best/{part}/runs/best"),
+        scores="<results>/best/{part}/scores/best.parquet",
+        record="<results>/records/best-pick-{part}.json",
+    log:
+        "<results>/logs/best-pick-{part}.log",
+    benchmark:
+        "<results>/benchmarks/best-pick-{part}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        settings=part_settings("best.reranking"),
+    shell:
+        "espalier best pick --histories {input.histories} --scores {input.scores}"
+        " --runs {output.runs} --picked-scores {output.scores} --record {output.record}"
+        " --settings {params.settings:q} --log {log} --threads {threads}"
+
+
+if config["best"]["folds"]:
+
+    rule best_join_folds:
+        """Runs of a ranker in all folds -> one run on all queries for each of its systems."""
+        input:
+            folds=folds_of,
+            code=code("best.reranking") + [commands("best")],
+        output:
+            runs=directory("<results>/best/{replicate}/runs/{model}"),
+            record="<results>/records/best-join-folds-{replicate}-{model}.json",
+        log:
+            "<results>/logs/best-join-folds-{replicate}-{model}.log",
+        benchmark:
+            "<results>/benchmarks/best-join-folds-{replicate}-{model}.tsv"
+        wildcard_constraints:
+            model="|".join([*RANKERS, "best"]),
+        conda:
+            "../../envs/espalier.yaml"
+        threads: 1
+        resources:
+            mem_mb=2000,
+            runtime=30,
+        params:
+            settings=settings(),
+        shell:
+            "espalier best join-folds --folds {input.folds} --runs {output.runs}"
+            " --record {output.record} --settings {params.settings:q} --log {log}"
+            " --threads {threads}"
+
+
 rule best_selection_quality:
-    """View, scores, selections, histories -> whether chosen segments answer; one history."""
+    """All parts' scores, selections, histories -> whether chosen segments answer; Table 2."""
     input:
         view="<results>/collection/documents",
-        segments="<results>/best/segments",
-        scores=expand("<results>/best/scores/{model}.parquet", model=RANKERS),
-        selections=expand("<results>/best/selections/{step}.parquet", step=STEPS),
+        segments=expand("<results>/best/{part}/segments", part=PARTS),
+        scores=expand(
+            "<results>/best/{part}/scores/{model}.parquet",
+            part=PARTS,
+            model=best.ranked(config),
+        ),
+        selections=expand(
+            "<results>/best/{part}/selections/{step}/{shard}.parquet",
+            part=PARTS,
+            step=STEPS,
+            shard=SHARDS,
+        ),
         histories=expand(
-            "<results>/best/history/{model}.parquet",
-            model=[model for model in RANKERS if model != "theta0"],
+            "<results>/best/{part}/history/{model}.parquet",
+            part=PARTS,
+            model=[ranker for ranker in RANKERS if ranker != "theta0"],
         ),
         code=code("best.quality", "best.store") + [commands("best")],
     output:
         selection="<results>/best/selection.parquet",
+        iterations="<results>/best/iterations.parquet",
         history="<results>/best/history.parquet",
         record="<results>/records/best-selection-quality.json",
     log:
@@ -207,10 +278,11 @@ rule best_selection_quality:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=settings(),
+        settings=quality_settings,
     shell:
         "espalier best selection-quality --view {input.view} --segments {input.segments}"
         " --scores {input.scores} --selections {input.selections}"
         " --histories {input.histories} --selection {output.selection}"
-        " --history {output.history} --record {output.record}"
-        " --settings {params.settings:q} --log {log} --threads {threads}"
+        " --iterations {output.iterations} --history {output.history}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from espalier import config as configuration
+from espalier.best import parts as best
 from espalier.collections.folders.names import files_of
 from espalier.errors import EspalierError
 from espalier.tracking.code import files_behind
@@ -19,10 +20,14 @@ if workflow.is_main_process:
 PAPERS = config["papers"]
 VIEWS = configuration.views_of(config)
 TRAINS_ENCODER = configuration.trains_encoder(config)
-STEPS = range(2, config["best"]["iterations"] + 1)
 WEIGHTINGS = configuration.weightings_of(config)
 KEPT = [f"{share:g}" for share in (1, *config["colbert"]["static"]["kept"])]
-RANKERS = ["maxp", "theta0", "theta1", *(f"theta{step}" for step in STEPS)]
+PARTS = best.parts(config)
+RANKERS = best.rankers(config)
+THETAS = best.iterations(config)
+SEPARATE = [ranker for ranker in RANKERS if ranker not in ("theta0", "theta1")]
+STEPS = [theta.removeprefix("theta") for theta in THETAS[1:]]
+SHARDS = range(config["best"]["shards"])
 
 
 pathvars:
@@ -146,9 +151,55 @@ def export_settings(wildcards):
     return json.dumps({"seed": config["seed"], "side": wildcards.side})
 
 
+def part_settings(*keys, **others):
+    """As `settings`, with the seed of the part and the wildcards named (key=wildcard)."""
+
+    def chosen(wildcards):
+        found = json.loads(settings(*keys))
+        for key, wildcard in others.items():
+            value = getattr(wildcards, wildcard)
+            found[key] = int(value) if value.isdigit() else value
+        return json.dumps({**found, "seed": PARTS[wildcards.part].seed}, sort_keys=True)
+
+    return chosen
+
+
+def segment_settings(wildcards):
+    """The settings of a part's segments, with the splits that it is trained and tested on."""
+    keys = ["models.ranker", "best.segments", "best.instances"]
+    keys += ["best.training.dev_depth", "best.reranking.depth"]
+    found = json.loads(part_settings(*keys)(wildcards))
+    return json.dumps({**found, "splits": PARTS[wildcards.part].splits}, sort_keys=True)
+
+
+def quality_settings(wildcards):
+    """What each part is: its replicate and splits."""
+    about = {name: part._asdict() for name, part in PARTS.items()}
+    return json.dumps({"seed": config["seed"], "parts": about}, sort_keys=True)
+
+
 def ranker_before(wildcards):
     """BeST's ranker of the iteration before."""
-    return f"<results>/best/models/theta{int(wildcards.step) - 1}"
+    return f"<results>/best/{wildcards.part}/models/theta{int(wildcards.step) - 1}"
+
+
+def selections_for(wildcards):
+    """The shards of what the ranker before has selected; none for what needs no selection."""
+    step = wildcards.model.removeprefix("theta")
+    if step not in STEPS:
+        return []
+    return expand(
+        f"<results>/best/{wildcards.part}/selections/{step}/{{shard}}.parquet",
+        shard=SHARDS,
+    )
+
+
+def folds_of(wildcards):
+    """The runs of a ranker in each fold of a replicate."""
+    own = [
+        name for name, part in PARTS.items() if part.replicate == wildcards.replicate
+    ]
+    return expand(f"<results>/best/{{part}}/runs/{wildcards.model}", part=own)
 
 
 def view_settings(wildcards):
@@ -210,7 +261,11 @@ def paper_bm25(wildcards):
 def run_folders(paper):
     """Folders with a paper's own runs."""
     if paper == "best":
-        return expand("<results>/best/runs/{model}", model=RANKERS)
+        return expand(
+            "<results>/best/{replicate}/runs/{model}",
+            replicate=best.replicates(config),
+            model=best.ranked(config),
+        )
     return [f"<results>/{paper}/runs"]
 
 
@@ -231,7 +286,10 @@ def selection_tables():
     """What the papers that run have beside runs and costs."""
     tables = []
     if "best" in PAPERS:
-        tables += ["<results>/best/selection.parquet", "<results>/best/history.parquet"]
+        tables += expand(
+            "<results>/best/{table}.parquet",
+            table=["selection", "iterations", "history"],
+        )
     if "sparse" in PAPERS:
         tables += expand(
             "<results>/sparse/{weighting}/weights.parquet", weighting=WEIGHTINGS
@@ -244,11 +302,23 @@ def record_files():
     names = expand("collections-{verb}-{view}", verb=["snapshot", "bm25"], view=VIEWS)
     names += expand("evaluation-evaluate-{paper}", paper=PAPERS) + ["evaluation-claims"]
     if "best" in PAPERS:
-        names += ["best-segment", "best-train-first", "best-train-joint"]
-        names += expand("best-{verb}-{step}", verb=["select", "train"], step=STEPS)
-        names += expand("best-rerank-{model}", model=RANKERS) + [
-            "best-selection-quality"
-        ]
+        names += expand("best-segment-{part}", part=PARTS)
+        names += expand("best-train-{part}-{model}", part=PARTS, model=SEPARATE)
+        names += expand(
+            "best-select-{part}-{step}-{shard}", part=PARTS, step=STEPS, shard=SHARDS
+        )
+        names += expand("best-rerank-{part}-{model}", part=PARTS, model=RANKERS)
+        if THETAS:
+            names += expand(
+                "best-{verb}-{part}", verb=["train-joint", "pick"], part=PARTS
+            )
+        if config["best"]["folds"]:
+            names += expand(
+                "best-join-folds-{replicate}-{model}",
+                replicate=best.replicates(config),
+                model=best.ranked(config),
+            )
+        names.append("best-selection-quality")
     if "colbert" in PAPERS:
         names += [f"colbert-{verb}" for verb in ["train", "sweep", "latency"]]
         names += expand("colbert-index-{kept}", kept=KEPT)

@@ -3,25 +3,31 @@
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from espalier.best import ranker
 from espalier.best.dev import Dev
-from espalier.best.inputs import Pieces
-from espalier.best.learner import Learner, Schedule
+from espalier.best.inputs import Input, Pieces
+from espalier.best.learner import Example, Learner, Schedule
 from espalier.best.ranker import Ranker
-from espalier.best.scoring import score
-from espalier.best.selection import best_segments, spread
-from espalier.best.store import Store
-from espalier.best.training import Choice, Instance
+from espalier.best.selection import best_segments, score_blocks, shard, starts
+from espalier.best.store import PAIR, Store
+from espalier.best.training import Instance, chosen
 from espalier.errors import EspalierError
-from espalier.models import devices
+from espalier.models import devices, parallel
+from espalier.models.checkpoints import Checkpoint
 from espalier.models.locate import locate
 
-PAIR = ["query_id", "doc_id"]
+
+class Group(NamedTuple):
+    """One of S by ids: a query, a positive, its negatives."""
+
+    query_id: str
+    positive: str
+    negatives: list[str]
 
 
 class Arms:
@@ -30,54 +36,96 @@ class Arms:
     def __init__(self, folder: Path, settings: Mapping[str, Any], threads: int) -> None:
         self.threads = threads
         devices.seeded(settings["seed"], threads)
+        parallel.start(devices.device())
         self.store = Store(folder)
         self.settings = settings
         self.layout = self.store.layout
         self.batch_tokens: int = settings["best"]["batch_tokens"]
 
     @cached_property
-    def instances(self) -> pd.DataFrame:
-        """query_id, positive, negative; EspalierError when there are none."""
-        table = self.store.table("instances")
-        if table.empty:
-            raise EspalierError(
-                f"{self.store.folder}: no training query has both a document judged relevant and "
-                "an unjudged candidate; raise config key 'best.instances.depth' or the view's "
-                "max_queries"
-            )
-        return table
+    def groups(self) -> list[Group]:
+        """S: every row of the instances for a pairwise loss, else a positive with all its rows."""
+        rows = self.store.table("instances").itertuples(index=False, name=None)
+        if self.settings["best"]["training"]["loss"] == "hinge":
+            return [Group(query_id, positive, [negative]) for query_id, positive, negative in rows]
+        negatives: dict[tuple[str, str], list[str]] = {}
+        for query_id, positive, negative in rows:
+            negatives.setdefault((query_id, positive), []).append(negative)
+        return [Group(*pair, drawn) for pair, drawn in negatives.items()]
 
     @cached_property
     def documents(self) -> dict[str, list[Pieces]]:
         """The leading segments of the training documents."""
         return self.store.segments("training")
 
+    @cached_property
+    def queries(self) -> dict[str, Pieces]:
+        """The training queries."""
+        return self.store.queries("train")
+
     def training_pairs(self) -> pd.DataFrame:
         """query_id, doc_id of every document of the instances, once."""
+        table = self.store.table("instances")
         sides = [
-            self.instances[["query_id", side]].set_axis(PAIR, axis=1)
-            for side in ("positive", "negative")
+            table[["query_id", side]].set_axis(PAIR, axis=1) for side in ("positive", "negative")
         ]
         return pd.concat(sides).drop_duplicates(ignore_index=True)
 
-    def training_instances(self) -> list[Instance]:
+    def instance(self, group: Group) -> Instance:
+        """One of S, as word pieces."""
+        return Instance(
+            self.queries[group.query_id],
+            self.documents[group.positive],
+            [self.documents[negative] for negative in group.negatives],
+        )
+
+    def instances(self) -> list[Instance]:
         """S, as word pieces."""
-        queries = self.store.queries("train")
+        return list(map(self.instance, self.groups))
+
+    def selected(self, selection: pd.DataFrame) -> list[Example]:
+        """S with the segments of a selection (query_id, doc_id, segment)."""
+        segment = selection.set_index(PAIR)["segment"].to_dict()
         return [
-            Instance(queries[query_id], self.documents[positive], self.documents[negative])
-            for query_id, positive, negative in self.instances.itertuples(index=False, name=None)
+            chosen(
+                self.instance(group),
+                [segment[group.query_id, doc] for doc in (group.positive, *group.negatives)],
+            )
+            for group in self.groups
         ]
 
-    def chosen(self, selected: pd.DataFrame) -> list[Choice]:
-        """S with the segments of a selection (query_id, doc_id, segment)."""
-        segment = selected.set_index(PAIR)["segment"].to_dict()
-        rows = self.instances.itertuples(index=False, name=None)
-        return [
-            Choice(instance, segment[query_id, positive], segment[query_id, negative])
-            for instance, (query_id, positive, negative) in zip(
-                self.training_instances(), rows, strict=True
-            )
+    def first(self) -> list[Example]:
+        """S with first segments: FirstP and MaxP."""
+        return self.selected(self.training_pairs().assign(segment=0))
+
+    def random(self) -> list[Example]:
+        """S with a random leading segment of each document: what selection is to be better than."""
+        pairs = self.training_pairs()
+        sizes = [len(self.documents[doc_id]) for doc_id in pairs["doc_id"]]
+        generator = np.random.default_rng([self.settings["seed"], len(pairs)])
+        return self.selected(pairs.assign(segment=generator.integers(sizes)))
+
+    def gold(self) -> list[Example]:
+        """S with the positives' known right segments, wherever they stand: GoldP.
+
+        Positives without one are left out; negatives are as in `random`. Raises EspalierError when
+        no positive has one.
+        """
+        table = self.store.table("gold")
+        right = dict(
+            zip(table[PAIR].itertuples(index=False, name=None), table["pieces"], strict=True)
+        )
+        examples = [
+            Example([Input(self.queries[group.query_id], right[key])], drawn.negatives)
+            for group, drawn in zip(self.groups, self.random(), strict=True)
+            if (key := (group.query_id, group.positive)) in right
         ]
+        if not examples:
+            raise EspalierError(
+                f"{self.store.folder}: no training query's answer is known, which GoldP is trained "
+                "on; take 'goldp' out of config key 'best.arms'"
+            )
+        return examples
 
     def learner(self, system: str) -> Learner:
         """A newly initialised ranker, ready to be trained; all arms start from the same weights."""
@@ -88,7 +136,14 @@ class Arms:
             mark=settings["ranker"]["exact_match_marking"],
         )
         schedule = Schedule(**{key: settings["training"][key] for key in Schedule.__annotations__})
-        return Learner(system, fresh.to(devices.device()), self.layout, self.dev, schedule)
+        return Learner(
+            system,
+            fresh.to(devices.device()),
+            self.layout,
+            self.dev,
+            schedule,
+            self.settings["seed"],
+        )
 
     @cached_property
     def dev(self) -> Dev:
@@ -105,36 +160,49 @@ class Arms:
         """A ranker that was saved."""
         return ranker.load(folder).to(devices.device())
 
-    def selection(self, trained: Ranker) -> pd.DataFrame:
-        """I: query_id, doc_id, and the leading segment that is scored highest."""
-        pairs = self.training_pairs()
-        queries = self.store.queries("train")
-        everything = spread(
-            [queries[query_id] for query_id in pairs["query_id"]],
-            [self.documents[doc_id] for doc_id in pairs["doc_id"]],
+    def selection(
+        self, trained: Ranker, number: int, shards: int, checkpoint: Checkpoint
+    ) -> pd.DataFrame:
+        """One shard of I: query_id, doc_id, and the leading segment that is scored highest."""
+        everything = self.training_pairs()
+        own = shard(len(everything), number, shards)
+        pairs = everything.iloc[own.start : own.stop].reset_index(drop=True)
+        documents = [self.documents[doc_id] for doc_id in pairs["doc_id"]]
+        scores = score_blocks(
+            trained,
+            self.layout,
+            [self.queries[query_id] for query_id in pairs["query_id"]],
+            documents,
+            self.batch_tokens,
+            checkpoint,
+            "selection",
         )
-        scores = score(trained, self.layout, everything.inputs, self.batch_tokens, "selection")
-        return pairs.assign(segment=best_segments(scores, everything.starts))
+        return pairs.assign(segment=best_segments(scores, starts(documents)))
 
-    def test_scores(self, trained: Ranker) -> pd.DataFrame:
-        """query_id, doc_id, segment, score, rank: all segments of all test pairs of the store."""
+    def test_scores(self, trained: Ranker, checkpoint: Checkpoint) -> pd.DataFrame:
+        """query_id, doc_id, rank, segment, score: all segments of all test pairs of the store."""
         pairs, queries = self.store.table("test"), self.store.queries("test")
-        documents = self.store.segments("inference")
-        everything = spread(
+        segments = self.store.segments("inference")
+        documents = [segments[doc_id] for doc_id in pairs["doc_id"]]
+        scores = score_blocks(
+            trained,
+            self.layout,
             [queries[query_id] for query_id in pairs["query_id"]],
-            [documents[doc_id] for doc_id in pairs["doc_id"]],
+            documents,
+            self.batch_tokens,
+            checkpoint,
+            "re-ranking",
         )
-        scores = score(trained, self.layout, everything.inputs, self.batch_tokens, "re-ranking")
-        sizes = [len(documents[doc_id]) for doc_id in pairs["doc_id"]]
+        sizes = list(map(len, documents))
         rows = pairs[[*PAIR, "rank"]].loc[pairs.index.repeat(sizes)].reset_index(drop=True)
-        numbers = np.arange(len(rows)) - np.repeat(everything.starts, sizes)
+        numbers = np.arange(len(rows)) - np.repeat(starts(documents), sizes)
         return rows.assign(segment=numbers, score=scores)
 
 
 def finish(learners: Mapping[str, Learner], outputs: Mapping[str, Path]) -> dict[str, float]:
     """Save each ranker, in its best state, as the output of its name; write their history.
 
-    Returns, for each, the dev measure before training and at its best, and the best epoch.
+    Returns, for each, the best dev measure and its epoch, and the last loss.
     """
     history = [epoch for learner in learners.values() for epoch in learner.history]
     pd.DataFrame(history).to_parquet(outputs["history"], index=False)
@@ -142,7 +210,6 @@ def finish(learners: Mapping[str, Learner], outputs: Mapping[str, Path]) -> dict
     for name, learner in learners.items():
         ranker.save(outputs[name], learner.finished())
         metrics |= {
-            f"{learner.system}_dev_rr_untrained": learner.history[0].dev_rr,
             f"{learner.system}_dev_rr": learner.best.dev_rr,
             f"{learner.system}_best_epoch": learner.best.epoch,
             f"{learner.system}_loss": learner.history[-1].loss,

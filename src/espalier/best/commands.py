@@ -1,13 +1,12 @@
 """`espalier best …`: segments, the rankers and their selections, re-ranking (BeST)."""
 
+import logging
 from typing import Any
 
 from espalier.stage import Job, Room
 
 room = Room("best")
-
-SYSTEMS = {"maxp": {"firstp": "first", "maxp": "max"}}
-"""Runs of a model, with their aggregation; any other model gives one of its own name, `max`."""
+log = logging.getLogger("espalier")
 
 
 @room.stage(inputs=("view", "candidates"), outputs=("segments",))
@@ -16,17 +15,23 @@ def segment(job: Job) -> dict[str, Any]:
     import pandas as pd
     from transformers import AutoTokenizer
 
-    from espalier.best import instances, store
+    from espalier.best import instances, quality, store
     from espalier.best.inputs import Layout
     from espalier.collections import candidates
     from espalier.collections.view import View
     from espalier.models.locate import locate
 
-    settings = job.settings["best"]
-    view = View(job.path("view"))
-    texts = {split: view.queries(split) for split in store.SPLITS}
-    qrels = {split: view.qrels(split) for split in store.SPLITS}
-    found = {split: candidates.read(job.path("candidates"), split) for split in store.SPLITS}
+    settings, splits = job.settings["best"], job.settings["splits"]
+    view, folder = View(job.path("view")), job.path("candidates")
+    texts = {
+        role: {query_id: text for name in names for query_id, text in view.queries(name).items()}
+        for role, names in splits.items()
+    }
+    qrels = {role: pd.concat(map(view.qrels, names)) for role, names in splits.items()}
+    found = {
+        role: pd.concat(candidates.read(folder, name) for name in names)
+        for role, names in splits.items()
+    }
 
     drawn = instances.draw(
         list(texts["train"]), qrels["train"], found["train"], seed=job.seed, **settings["instances"]
@@ -34,41 +39,55 @@ def segment(job: Job) -> dict[str, Any]:
     dev = instances.candidates(qrels["dev"], found["dev"], settings["training"]["dev_depth"])
     test = instances.candidates(qrels["test"], found["test"], settings["reranking"]["depth"])
     test = pd.concat([test, instances.missed(qrels["test"], test)], ignore_index=True)
-
     wanted = {
         "training": {*drawn["positive"], *drawn["negative"]},
         "inference": {*dev["doc_id"], *test["doc_id"]},
     }
-    docs = [doc for doc in view.docs() if any(doc.doc_id in ids for ids in wanted.values())]
+    answers = quality.spans(view, splits["train"]).merge(instances.positives(drawn))
+    judged = pd.concat([answers, quality.spans(view, splits["test"])])
+
     tokenizer = AutoTokenizer.from_pretrained(locate(job.settings["models"]["ranker"]))
     layout = Layout.of(tokenizer)
-    cut = store.cut(tokenizer, docs, wanted, settings["segments"], layout.special, job.seed)
+    docs = [doc for doc in view.docs() if any(doc.doc_id in ids for ids in wanted.values())]
+    store.check_spans(docs, judged)
+    cut = store.cut(
+        tokenizer, docs, wanted, answers, settings["segments"], layout.special, job.seed
+    )
+    doc_ids = {doc.doc_id for doc in docs}
+    kept = {
+        "instances": instances.held(drawn, ["positive", "negative"], doc_ids),
+        "dev": instances.held(dev, ["doc_id"], doc_ids),
+        "test": instances.held(test, ["doc_id"], doc_ids),
+    }
+    instances.check(kept, view.manifest["docs"])
     queries, shortened = store.query_table(tokenizer, texts, settings["segments"]["query_length"])
-    tables = {"queries": queries, **cut, "instances": drawn, "dev": dev, "test": test}
-    store.write(job.out("segments"), layout, tables)
+    store.write(job.out("segments"), layout, {"queries": queries, **cut, **kept})
+
+    # What training can learn from: GoldP has the positives whose answer stands in one segment, and
+    # selection finds it where that segment is among the leading ones.
+    positives, gold = instances.positives(kept["instances"]), cut["gold"]
+    leading = gold["segment"] < settings["segments"]["training"]
+    aligned, covered = len(gold) / len(positives), int(leading.sum()) / len(positives)
+    log.info(
+        "%.1f%% of %d positives have their answer in one segment, %.1f%% in a leading one",
+        100 * aligned, len(positives), 100 * covered,
+    )  # fmt: skip
     return {
-        "instances": len(drawn),
-        "train_queries_without_instances": len(texts["train"]) - drawn["query_id"].nunique(),
+        "instances": len(kept["instances"]),
+        "positives": len(positives),
+        "positives_aligned": aligned,
+        "positives_covered": covered,
+        "train_queries_without_instances": len(texts["train"])
+        - kept["instances"]["query_id"].nunique(),
         "queries_shortened": shortened,
         "documents": len(docs),
         "documents_without_text": sum(not doc.text.strip() for doc in docs),
-        **{f"{kind}_segments": len(table) for kind, table in cut.items()},
-        "dev_pairs": len(dev),
-        "test_pairs": len(test),
-        "test_pairs_missed_by_bm25": int((test["rank"] == 0).sum()),
+        "documents_not_in_the_collection": len(set().union(*wanted.values()) - doc_ids),
+        **{f"{kind}_segments": len(cut[kind]) for kind in store.KINDS},
+        "dev_pairs": len(kept["dev"]),
+        "test_pairs": len(kept["test"]),
+        "test_pairs_missed_by_bm25": int((kept["test"]["rank"] == 0).sum()),
     }
-
-
-@room.stage(inputs=("segments",), outputs=("model", "history"))
-def train_first(job: Job) -> dict[str, Any]:
-    """The ranker of FirstP and MaxP, trained on first segments."""
-    from espalier.best import arms, training
-
-    shared = arms.Arms(job.path("segments"), job.settings, job.threads)
-    learner = shared.learner("maxp")
-    choices = [training.Choice(instance, 0, 0) for instance in shared.training_instances()]
-    training.train_on(learner, choices, job.seed)
-    return arms.finish({"model": learner}, job.outputs)
 
 
 @room.stage(inputs=("segments",), outputs=("theta0", "theta1", "history"))
@@ -76,100 +95,128 @@ def train_joint(job: Job) -> dict[str, Any]:
     """θ0 on all leading segments and, at the same time, θ1 on those that θ0 selects."""
     from espalier.best import arms, training
 
+    settings = job.settings["best"]
     shared = arms.Arms(job.path("segments"), job.settings, job.threads)
     theta0, theta1 = shared.learner("theta0"), shared.learner("theta1")
     training.train_jointly(
         theta0,
         theta1,
-        shared.training_instances(),
+        shared.instances(),
         job.seed,
         shared.batch_tokens,
-        sampled=job.settings["best"]["training"]["theta0"] == "sampled",
+        job.checkpoint(settings["checkpoint_seconds"]),
+        sampled=settings["training"]["theta0"] == "sampled",
     )
     return arms.finish({"theta0": theta0, "theta1": theta1}, job.outputs)
 
 
 @room.stage(inputs=("segments", "model"), outputs=("selection",))
 def select(job: Job) -> dict[str, Any]:
-    """The training segments that a ranker scores highest: the next iteration's I."""
+    """The training segments that a ranker scores highest, of one shard: the next iteration's I."""
     from espalier.best import arms
 
+    settings = job.settings["best"]
     shared = arms.Arms(job.path("segments"), job.settings, job.threads)
-    selection = shared.selection(shared.trained(job.path("model")))
+    selection = shared.selection(
+        shared.trained(job.path("model")),
+        job.settings["shard"],
+        settings["shards"],
+        job.checkpoint(settings["checkpoint_seconds"]),
+    )
     selection.to_parquet(job.out("selection"), index=False)
-    return {"pairs": len(selection), "first_segments": float((selection["segment"] == 0).mean())}
+    return {"pairs": len(selection), "first_segments": int((selection["segment"] == 0).sum())}
 
 
-@room.stage(inputs=("segments", "selection"), outputs=("model", "history"))
+@room.stage(inputs=("segments", "selections?"), outputs=("model", "history"))
 def train(job: Job) -> dict[str, Any]:
-    """A newly initialised ranker, trained on the segments that the one before has selected."""
+    """A newly initialised ranker, trained on one segment of each document.
+
+    The first one (model `maxp`), a random one (`random`), the one with the answer (`goldp`), or
+    those that the ranker before has selected (`theta2` …).
+    """
     import pandas as pd
 
     from espalier.best import arms, training
 
+    model = job.settings["model"]
     shared = arms.Arms(job.path("segments"), job.settings, job.threads)
-    learner = shared.learner(f"theta{job.settings['step']}")
-    choices = shared.chosen(pd.read_parquet(job.path("selection")))
-    training.train_on(learner, choices, job.seed)
-    return arms.finish({"model": learner}, job.outputs)
+    if selections := job.paths("selections"):
+        examples = shared.selected(pd.concat(map(pd.read_parquet, selections)))
+    else:
+        examples = {"maxp": shared.first, "random": shared.random, "goldp": shared.gold}[model]()
+    learner = shared.learner(model)
+    checkpoint = job.checkpoint(job.settings["best"]["checkpoint_seconds"])
+    training.train_on(learner, examples, job.seed, checkpoint)
+    return {"examples": len(examples), **arms.finish({"model": learner}, job.outputs)}
 
 
 @room.stage(inputs=("segments", "model"), outputs=("runs", "scores"))
 def rerank(job: Job) -> dict[str, Any]:
     """Score every segment of the test candidates; a run for each way to aggregate them."""
     from espalier.best import arms, reranking
-    from espalier.evaluation import runs
 
+    settings = job.settings["best"]
     shared = arms.Arms(job.path("segments"), job.settings, job.threads)
-    scores = shared.test_scores(shared.trained(job.path("model")))
+    checkpoint = job.checkpoint(settings["checkpoint_seconds"])
+    scores = shared.test_scores(shared.trained(job.path("model")), checkpoint)
     scores.to_parquet(job.out("scores"), index=False)
-    model, depth = job.settings["model"], job.settings["best"]["reranking"]["depth"]
-    for system, how in SYSTEMS.get(model, {model: "max"}).items():
-        step = {"name": "BERT cross-encoder", "model": model, "segments": how, "depth": depth}
-        runs.write(
-            job.out("runs") / f"{system}{runs.SUFFIX}",
-            reranking.aggregate(scores[scores["rank"] > 0], how),
-            {"method": {"automatic": True, "retrieval": [{"name": "BM25"}, step]}},
-        )
+    reranking.write(job.out("runs"), job.settings["model"], scores, settings["reranking"]["depth"])
     return {"segments": len(scores)}
 
 
+@room.stage(inputs=("histories+", "scores+"), outputs=("runs", "picked_scores"))
+def pick(job: Job) -> dict[str, Any]:
+    """BeST itself: the runs of the iteration that the dev measure picks."""
+    import pandas as pd
+
+    from espalier.best import iterations, reranking
+
+    dev = iterations.dev_measures(pd.concat(map(pd.read_parquet, job.paths("histories"))))
+    by_model = {path.stem: path for path in job.paths("scores")}
+    number = iterations.picked([dev[model] for model in by_model])
+    chosen = list(by_model)[number - 1]
+    scores = pd.read_parquet(by_model[chosen])
+    scores.to_parquet(job.out("picked_scores"), index=False)
+    depth = job.settings["best"]["reranking"]["depth"]
+    reranking.write(job.out("runs"), "best", scores, depth)
+    log.info("%s is picked of %s", chosen, ", ".join(f"{m} ({dev[m]:.4f})" for m in by_model))
+    return {"iteration": number, "dev_rr": dev[chosen]}
+
+
+@room.stage(inputs=("folds+",), outputs=("runs",))
+def join_folds(job: Job) -> dict[str, Any]:
+    """The runs of a ranker's folds as one run for each of its systems."""
+    from espalier.best import reranking
+
+    return {"systems": reranking.join(job.paths("folds"), job.out("runs"))}
+
+
 @room.stage(
-    inputs=("view", "segments", "scores+", "selections?", "histories+"),
-    outputs=("selection", "history"),
+    inputs=("view", "segments+", "scores+", "selections?", "histories+"),
+    outputs=("selection", "iterations", "history"),
 )
 def selection_quality(job: Job) -> dict[str, Any]:
-    """How often each ranker's best segment of a relevant document answers; all histories."""
+    """How often each ranker's best segment of a relevant document answers; all histories.
+
+    One table per query and system, one per ranker with its dev measure (the paper's Table 2).
+    """
     import pandas as pd
 
     from espalier.best import quality
-    from espalier.best.store import Store
     from espalier.collections.view import View
 
-    histories = [pd.read_parquet(path) for path in job.paths("histories")]
-    pd.concat(histories, ignore_index=True).to_parquet(job.out("history"), index=False)
-    view, store = View(job.path("view")), Store(job.path("segments"))
-    answers = quality.judged(store.places("inference"), quality.spans(view, "test"))
-    rankings = {path.stem: quality.top(pd.read_parquet(path)) for path in job.paths("scores")}
-    table = pd.concat(
-        [quality.references(answers)]
-        + [quality.outcomes(system, answers, chosen) for system, chosen in rankings.items()],
-        ignore_index=True,
-    )
-    table.to_parquet(job.out("selection"), index=False)
-
-    # What training could learn from: is the answer among a positive's leading segments at all,
-    # and how often was its segment selected?
-    positives = store.table("instances")[["query_id", "positive"]].drop_duplicates()
-    known = quality.spans(view, "train").merge(
-        positives, left_on=["query_id", "doc_id"], right_on=["query_id", "positive"]
-    )
-    leading = quality.judged(store.places("training"), known)
-    trained = [quality.references(leading)] + [
-        quality.outcomes(f"selection{path.stem}", leading, pd.read_parquet(path))
-        for path in job.paths("selections")
+    view, parts = View(job.path("view")), job.settings["parts"]
+    measured = [
+        quality.part(view, name, about, {kind: job.paths(kind) for kind in quality.DEPTHS})
+        for name, about in parts.items()
     ]
+    tables = {
+        name: pd.concat([getattr(each, name) for each in measured], ignore_index=True)
+        for name in quality.Measured._fields
+    }
+    for name in ("selection", "iterations", "history"):
+        tables[name].to_parquet(job.out(name), index=False)
     return {
-        **quality.means("test_P_1", table),
-        **quality.means("training_P_1", pd.concat(trained)),
+        **quality.means("test_P_1", tables["selection"]),
+        **quality.means("training_P_1", tables["training"]),
     }

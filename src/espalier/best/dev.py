@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from espalier.best.inputs import Layout, Pieces
 from espalier.best.ranker import Ranker
 from espalier.best.scoring import Scores, score
 from espalier.best.selection import Spread, spread
+from espalier.models import parallel
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,20 @@ class Dev:
 
     def reciprocal_rank(self, ranker: Ranker) -> float:
         """Mean over the queries, each document scored by its best segment."""
-        scores = score(ranker, self.layout, self.everything.inputs, self.tokens)
-        best = np.maximum.reduceat(scores, self.everything.starts)
+        best = np.maximum.reduceat(self.scores(ranker), self.everything.starts)
         return float(reciprocal_ranks(best, self.group, self.relevant).sum() / self.queries)
+
+    def scores(self, ranker: Ranker) -> Scores:
+        """float32[segments]; several processes score a part each."""
+        inputs = self.everything.inputs
+        own = parallel.share(range(len(inputs)))
+        scores = torch.zeros(1, len(inputs))
+        scores[0, own] = torch.from_numpy(
+            score(ranker, self.layout, [inputs[i] for i in own], self.tokens)
+        )
+        whole = parallel.gathered(scores.to(ranker.head.weight.device)).sum(0)
+        result: Scores = whole.cpu().numpy()
+        return result
 
 
 def reciprocal_ranks(

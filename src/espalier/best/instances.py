@@ -5,8 +5,12 @@ negatives come from BM25's candidates, positives from the judgments, whether or 
 found them.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
+
+from espalier.errors import EspalierError
 
 
 def draw(
@@ -54,3 +58,27 @@ def missed(qrels: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     joined = relevant.merge(candidates[["query_id", "doc_id", "rank"]], how="left")
     outside = joined[joined["rank"].isna()]
     return outside.assign(rank=0)[["query_id", "doc_id", "rank", "relevance"]]
+
+
+def held(table: pd.DataFrame, columns: list[str], doc_ids: set[str]) -> pd.DataFrame:
+    """The rows whose documents the collection has: judgments can name documents outside it."""
+    return table[table[columns].isin(doc_ids).all(axis=1)].reset_index(drop=True)
+
+
+def positives(table: pd.DataFrame) -> pd.DataFrame:
+    """query_id, doc_id of the instances' relevant documents, once."""
+    named = table[["query_id", "positive"]].set_axis(["query_id", "doc_id"], axis=1)
+    return named.drop_duplicates(ignore_index=True)
+
+
+def check(tables: Mapping[str, pd.DataFrame], docs: str) -> None:
+    """EspalierError when nothing can be trained on, picked by or re-ranked."""
+    remedies = {
+        "instances": "no training query has both a document judged relevant and an unjudged "
+        "candidate; raise config key 'best.instances.depth' or the view's max_queries",
+        "dev": "no dev query has a candidate, and training stops by them; name another dev split",
+        "test": "no test query has a candidate or a relevant document; name another test split",
+    }
+    for name, remedy in remedies.items():
+        if tables[name].empty:
+            raise EspalierError(f"collection {docs}: {remedy}")

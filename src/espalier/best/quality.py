@@ -4,19 +4,84 @@ A segment counts as right (`hit`) when it contains the larger part of the gold s
 half of its characters; `hit_strict` asks for the whole span.
 """
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from espalier.best import iterations
+from espalier.best.instances import positives
+from espalier.best.store import PAIR, Store
 from espalier.collections.view import SPAN_COLUMNS, View
 
-PAIR = ["query_id", "doc_id"]
 RULES = ["hit", "hit_strict"]
 
 
-def spans(view: View, split: str) -> pd.DataFrame:
-    """A split's gold spans; none where the collection knows of none."""
-    return view.spans(split) if view.has_spans(split) else pd.DataFrame(columns=SPAN_COLUMNS)
+DEPTHS = {"segments": 0, "scores": 1, "histories": 1, "selections": 2}
+"""How many folders below its part's folder each kind of file stands in."""
+
+
+class Measured(NamedTuple):
+    """What one part's rankers have selected and reached; each table has `replicate` and `part`."""
+
+    selection: pd.DataFrame
+    """system, query_id, doc_id, hit, hit_strict on the test queries."""
+    iterations: pd.DataFrame
+    """system, dev_rr, picked, and the means hit, hit_strict: the paper's Table 2."""
+    history: pd.DataFrame
+    """system, epoch, loss, dev_rr."""
+    training: pd.DataFrame
+    """As `selection`, on the leading segments of the training queries' positives."""
+
+
+def part(
+    view: View, name: str, about: Mapping[str, Any], paths: Mapping[str, Sequence[Path]]
+) -> Measured:
+    """Measure one part: `about` has its replicate and splits, `paths` the files of all parts.
+
+    `selections` holds I of the iterations in folders of their number: what the training of theta2
+    and later used.
+    """
+    own = {
+        kind: [path for path in paths[kind] if path.parents[depth].name == name]
+        for kind, depth in DEPTHS.items()
+    }
+    store = Store(own["segments"][0])
+    answers = judged(store.places("inference"), spans(view, about["splits"]["test"]))
+    chosen = {path.stem: top(pd.read_parquet(path)) for path in own["scores"]}
+    selection = pd.concat(
+        [references(answers), *(outcomes(s, answers, c) for s, c in chosen.items())],
+        ignore_index=True,
+    )
+    history = pd.concat(map(pd.read_parquet, own["histories"]), ignore_index=True)
+
+    # Training could select the answer's segment only where it is among a positive's leading ones.
+    known = spans(view, about["splits"]["train"]).merge(positives(store.table("instances")))
+    leading = judged(store.places("training"), known)
+    shards: dict[str, list[pd.DataFrame]] = {}
+    for path in own["selections"]:
+        shards.setdefault(f"selection{path.parent.name}", []).append(pd.read_parquet(path))
+    training = pd.concat(
+        [references(leading), *(outcomes(s, leading, pd.concat(i)) for s, i in shards.items())],
+        ignore_index=True,
+    )
+    tables = (selection, iterations.table(selection.groupby("system")[RULES].mean(), history))
+    return Measured(
+        *(
+            table.assign(replicate=about["replicate"], part=name)
+            for table in (*tables, history, training)
+        )
+    )
+
+
+def spans(view: View, splits: Sequence[str]) -> pd.DataFrame:
+    """The gold spans of some splits; none where the collection knows of none."""
+    known = [view.spans(split) for split in splits if view.has_spans(split)]
+    nothing = pd.DataFrame(columns=SPAN_COLUMNS).astype({"start": "int64", "end": "int64"})
+    return pd.concat(known, ignore_index=True) if known else nothing
 
 
 def judged(places: pd.DataFrame, spans: pd.DataFrame) -> pd.DataFrame:
@@ -59,9 +124,9 @@ def outcomes(system: str, judged: pd.DataFrame, chosen: pd.DataFrame) -> pd.Data
 
 
 def references(judged: pd.DataFrame) -> pd.DataFrame:
-    """What needs no model: `first`, `random` (its expected value) and `oracle` (the ceiling)."""
+    """What needs no model: `first`, `chance` (its expected value) and `oracle` (the ceiling)."""
     documents = judged.sort_values("segment").groupby(PAIR)[RULES]
-    kinds = {"first": documents.first(), "random": documents.mean(), "oracle": documents.max()}
+    kinds = {"first": documents.first(), "chance": documents.mean(), "oracle": documents.max()}
     rows = [table.reset_index().assign(system=name) for name, table in kinds.items()]
     return pd.concat(rows, ignore_index=True)[["system", *PAIR, *RULES]]
 

@@ -2,9 +2,10 @@
 
 A folder with `layout.json`, `queries.parquet` (split, query_id, pieces), `training.parquet` and
 `inference.parquet` (doc_id, segment, start, end, pieces: the title's and the segment's own; start
-and end are characters of the document's text), `instances.parquet` (query_id, positive, negative)
-and `dev.parquet`, `test.parquet` (query_id, doc_id, rank, relevance; rank 0: relevant, but not
-among BM25's candidates).
+and end are characters of the document's text), `gold.parquet` (query_id and the same: the training
+segment, leading or not, that holds the larger part of a positive's answer), `instances.parquet`
+(query_id, positive, negative) and `dev.parquet`, `test.parquet` (query_id, doc_id, rank,
+relevance; rank 0: relevant, but not among BM25's candidates).
 """
 
 import json
@@ -26,7 +27,8 @@ from espalier.errors import EspalierError
 from espalier.text.sentences import sentences
 
 KINDS = ("training", "inference")
-SPLITS = ("train", "dev", "test")
+PAIR = ["query_id", "doc_id"]
+COLUMNS = ["doc_id", "segment", "start", "end", "pieces"]
 BLOCK = 32
 """Sentences tokenised at once."""
 
@@ -92,15 +94,17 @@ def cut(
     tokenizer: Any,
     docs: Iterable[Doc],
     wanted: Mapping[str, set[str]],
+    answers: pd.DataFrame,
     settings: Mapping[str, Any],
     special: int,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """The segments of documents for each of `KINDS`, of those `wanted` for it, as tables.
+    """The segments of documents for each of `KINDS`, of those `wanted` for it, and `gold`.
 
     A segment's own word pieces have what query and title leave of `max_length`: `query_length` is
     set aside whether a query needs it or not, so that a document is cut alike for all queries.
-    Each kind keeps as many leading segments as `settings[kind]` says (None: all).
+    Each kind keeps as many leading segments as `settings[kind]` says (None: all). `answers` are the
+    gold spans (query_id, doc_id, start, end) of training documents, which are cut as a whole.
     """
     room = settings["max_length"] - special - settings["query_length"]
     if settings["title_length"] >= room:
@@ -108,26 +112,56 @@ def cut(
             "config key 'best.segments.max_length': query_length and title_length leave no room "
             "for the segments; raise it or lower them"
         )
-    rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in KINDS}
+    rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in (*KINDS, "gold")}
     most = {kind: settings[kind] or math.inf for kind in KINDS}
+    spans = spans_by_document(answers)
     for doc in tqdm(docs, desc="segments", unit="doc", mininterval=2):
         title = pieces_of(tokenizer, doc.title)[: settings["title_length"]]
         limit = room - len(title)
         kinds = [kind for kind in KINDS if doc.doc_id in wanted[kind]]
-        longest = max(most[kind] for kind in kinds) * limit
+        longest = max(math.inf if doc.doc_id in spans else most[kind] * limit for kind in kinds)
         parts, ids, offsets = beginning(tokenizer, doc.text, longest)
         draws = {
             "training": segments.random_lengths(seed, doc.doc_id, limit, settings["shortest"]),
             "inference": segments.fixed_lengths(limit),
         }
         for kind in kinds:
-            found = segments.split(parts, offsets, limit, draws[kind])[: settings[kind]]
-            rows[kind] += [
+            found = [
                 (doc.doc_id, i, s.start, s.end, np.concatenate([title, ids[s.first : s.last]]))
-                for i, s in enumerate(found)
+                for i, s in enumerate(segments.split(parts, offsets, limit, draws[kind]))
             ]
-    columns = ["doc_id", "segment", "start", "end", "pieces"]
-    return {kind: pd.DataFrame(found, columns=columns) for kind, found in rows.items()}
+            rows[kind] += found[: settings[kind]]
+            if kind == "training":
+                rows["gold"] += [
+                    (query_id, *row)
+                    for query_id, start, end in spans.get(doc.doc_id, [])
+                    for row in found
+                    if 2 * (min(end, row[3]) - max(start, row[2])) > end - start
+                ]
+    tables = {kind: pd.DataFrame(rows[kind], columns=COLUMNS) for kind in KINDS}
+    gold = pd.DataFrame(rows["gold"], columns=["query_id", *COLUMNS])
+    return {**tables, "gold": gold.drop_duplicates(PAIR, ignore_index=True)}
+
+
+def spans_by_document(answers: pd.DataFrame) -> dict[str, list[tuple[str, int, int]]]:
+    """(query_id, start, end) of each document's gold spans, in the table's order."""
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    columns = answers[["query_id", "doc_id", "start", "end"]]
+    for query_id, doc_id, start, end in columns.itertuples(index=False, name=None):
+        found.setdefault(doc_id, []).append((query_id, start, end))
+    return found
+
+
+def check_spans(docs: Iterable[Doc], spans: pd.DataFrame) -> None:
+    """EspalierError for a gold span (query_id, doc_id, start, end) that reaches out of its text."""
+    known = spans_by_document(spans)
+    for doc in docs:
+        for query_id, start, end in known.get(doc.doc_id, []):
+            if not 0 <= start < end <= len(doc.text):
+                raise EspalierError(
+                    f"gold span of query {query_id} in document {doc.doc_id}: characters {start} "
+                    f"to {end} of a text of {len(doc.text)}; correct the collection's spans"
+                )
 
 
 def pieces_of(tokenizer: Any, text: str) -> Pieces:

@@ -123,6 +123,20 @@ def test_a_wrong_value_of_pruning_is_named(checked, change, key):
     assert checked(colbert=change).startswith(f"config key '{key}'")
 
 
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"folds": ["one", "two", "three"]}, "collections.documents.splits.one"),
+        ({"arms": ["best"]}, "evaluation.families.best"),
+        ({"seeds": [1, 1]}, "best.seeds"),
+        ({"folds": ["train", "dev"]}, "best.folds"),
+        ({"arms": ["firstp"]}, "best.arms"),
+    ],
+)
+def test_a_wrong_value_of_best_is_named(checked, change, key):
+    assert key in checked(best=change, papers=["best"])
+
+
 def test_faults_of_weightings_are_named(checked, tmp_path):
     files = {
         "kind": "vectors",

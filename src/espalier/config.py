@@ -86,6 +86,7 @@ def check(config: Mapping[str, Any], root: Path) -> None:
     check_schema(config, root)
     check_writable(experiment_folder(config))
     check_pruning(config)
+    check_best(config)
     check_models(config)
     check_collections(config)
 
@@ -159,6 +160,29 @@ def check_pruning(config: Mapping[str, Any]) -> None:
                 )
             if system.kept not in (1, *kept):
                 raise EspalierError(f"{where} has no index; add {system.kept:g} to static.kept")
+
+
+def check_best(config: Mapping[str, Any]) -> None:
+    """Check that BeST's queries have splits, and that what its systems are compared to runs."""
+    from espalier.best import parts
+
+    if "best" not in config["papers"]:
+        return
+    (view,) = VIEWS["best"]
+    splits = config["collections"].get(view, {"splits": {}})["splits"]
+    wanted = {s for part in parts.parts(config).values() for own in part.splits.values() for s in own}
+    for name in sorted({*wanted, "test"}):
+        if not splits.get(name):
+            raise EspalierError(
+                f"config key 'collections.{view}.splits.{name}' is missing; BeST's queries are there"
+            )
+    systems = {system for ranker in parts.ranked(config) for system in parts.systems(ranker)}
+    for family in config["evaluation"]["families"]["best"]:
+        if family["baseline"] not in {*systems, "bm25", "scoreddocs"}:
+            raise EspalierError(
+                f"config key 'evaluation.families.best': '{family['baseline']}', the baseline of "
+                f"'{family['name']}', does not run; there are {', '.join(sorted(systems))}"
+            )
 
 
 def check_models(config: Mapping[str, Any]) -> None:

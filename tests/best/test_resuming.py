@@ -20,6 +20,7 @@ from espalier.best import selection
 from espalier.best.commands import room
 from espalier.best.learner import Learner
 from espalier.best.training import chosen, train_jointly, train_on
+from espalier.errors import EspalierError
 from espalier.files import sha256_of
 from espalier.models.checkpoints import Checkpoint
 
@@ -118,6 +119,17 @@ def test_a_pass_over_all_segments(
     found = kept.load()
     assert (0 if found is None else found["pairs"]) == 4 * (moment - 1)
     np.testing.assert_array_equal(scores(kept), unbroken)
+
+
+def test_a_score_that_is_no_number_is_an_error(checkpoint: Path, tmp_path: Path) -> None:
+    ranker = made.learner(checkpoint, 5).ranker
+    with torch.no_grad():
+        ranker.head.bias.fill_(float("nan"))
+    (one,), _ = made.instances(1, 1)
+    with pytest.raises(EspalierError, match="selection: the ranker gives a score that is not a"):
+        selection.score_blocks(
+            ranker, made.LAYOUT, [one.query], [one.positive], 99, made.unkept(tmp_path), "selection"
+        )
 
 
 def run(verb: str, record: Path, settings: dict[str, Any], **paths: Path) -> list[str]:

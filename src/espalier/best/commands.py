@@ -86,7 +86,7 @@ def segment(job: Job) -> dict[str, Any]:
         **{f"{kind}_segments": len(cut[kind]) for kind in store.KINDS},
         "dev_pairs": len(kept["dev"]),
         "test_pairs": len(kept["test"]),
-        "test_pairs_missed_by_bm25": int((kept["test"]["rank"] == 0).sum()),
+        "test_pairs_missed": int((kept["test"]["rank"] == 0).sum()),
     }
 
 

@@ -80,7 +80,8 @@ def launch(key):
     processes = (section or {}).get("processes", 1)
     if processes == 1:
         return "espalier"
-    return f"torchrun --standalone --nproc-per-node {processes} -m espalier"
+    # After "--" torchrun leaves options alone: it would take --log for one of its own.
+    return f"torchrun --standalone --nproc-per-node {processes} -m -- espalier"
 
 
 def source_of(weighting):

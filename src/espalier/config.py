@@ -170,11 +170,10 @@ def check_best(config: Mapping[str, Any]) -> None:
         return
     (view,) = VIEWS["best"]
     splits = config["collections"].get(view, {"splits": {}})["splits"]
-    wanted = {s for part in parts.parts(config).values() for own in part.splits.values() for s in own}
-    for name in sorted({*wanted, "test"}):
+    for name in dict.fromkeys([*(config["best"]["folds"] or parts.ROLES), "test"]):
         if not splits.get(name):
             raise EspalierError(
-                f"config key 'collections.{view}.splits.{name}' is missing; BeST's queries are there"
+                f"config key 'collections.{view}.splits.{name}' is missing; BeST needs its queries"
             )
     systems = {system for ranker in parts.ranked(config) for system in parts.systems(ranker)}
     for family in config["evaluation"]["families"]["best"]:

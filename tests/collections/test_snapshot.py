@@ -64,7 +64,8 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(take):
         "test_queries_not_sampled": 0,
         "test_qrels": 2,
     }
-    assert view.manifest["splits"] == {"test": {"id": "tiny", "queries": 1, "qrels": 2}}
+    counts = {"queries": 1, "unanswerable": 1, "not_sampled": 0, "qrels": 2}
+    assert view.manifest["splits"] == {"test": {"id": "tiny", **counts}}
 
 
 def test_digest_is_over_the_documents_alone(take):

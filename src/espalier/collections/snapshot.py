@@ -48,7 +48,13 @@ def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int | fl
         judgments = [judgment for judgment in judgments if judgment.query_id in kept]
         write_split(folder, split, chosen, judgments)
         judged[split] = judgments
-        splits[split] = {"id": dataset_id, "queries": len(chosen), "qrels": len(judgments)}
+        splits[split] = {
+            "id": dataset_id,
+            "queries": len(chosen),
+            "unanswerable": len(queries) - len(answerable),
+            "not_sampled": len(answerable) - len(chosen),
+            "qrels": len(judgments),
+        }
         counts |= {
             f"{split}_queries": len(chosen),
             f"{split}_queries_unanswerable": len(queries) - len(answerable),

@@ -86,7 +86,11 @@ def check(config: Mapping[str, Any], root: Path) -> None:
     check_schema(config, root)
     check_writable(experiment_folder(config))
     check_pruning(config)
+<<<<<<< HEAD
     check_best(config)
+=======
+    check_given_files(config)
+>>>>>>> 13a0c48 (Check before any work that run files and judgments named in the config are there)
     check_models(config)
     check_collections(config)
 
@@ -162,6 +166,7 @@ def check_pruning(config: Mapping[str, Any]) -> None:
                 raise EspalierError(f"{where} has no index; add {system.kept:g} to static.kept")
 
 
+<<<<<<< HEAD
 def check_best(config: Mapping[str, Any]) -> None:
     """Check that BeST's queries have splits, and that what its systems are compared to runs."""
     from espalier.best import parts
@@ -181,6 +186,22 @@ def check_best(config: Mapping[str, Any]) -> None:
             raise EspalierError(
                 f"config key 'evaluation.families.best': '{family['baseline']}', the baseline of "
                 f"'{family['name']}', does not run; there are {', '.join(sorted(systems))}"
+=======
+def check_given_files(config: Mapping[str, Any]) -> None:
+    """Check that the run files and judgments that the evaluation names are there."""
+    evaluation = config["evaluation"]
+    named = {
+        f"{kind}.{paper}.{system}": path
+        for kind in ("own_runs", "original_runs")
+        for paper, files in evaluation[kind].items()
+        for system, path in files.items()
+    }
+    named |= {f"own_qrels.{paper}": path for paper, path in evaluation["own_qrels"].items()}
+    for key, path in named.items():
+        if not Path(path).is_file():
+            raise EspalierError(
+                f"config key 'evaluation.{key}': {path} is no file; name an existing one"
+>>>>>>> 13a0c48 (Check before any work that run files and judgments named in the config are there)
             )
 
 

@@ -86,11 +86,8 @@ def check(config: Mapping[str, Any], root: Path) -> None:
     check_schema(config, root)
     check_writable(experiment_folder(config))
     check_pruning(config)
-<<<<<<< HEAD
     check_best(config)
-=======
     check_given_files(config)
->>>>>>> 13a0c48 (Check before any work that run files and judgments named in the config are there)
     check_models(config)
     check_collections(config)
 
@@ -166,7 +163,6 @@ def check_pruning(config: Mapping[str, Any]) -> None:
                 raise EspalierError(f"{where} has no index; add {system.kept:g} to static.kept")
 
 
-<<<<<<< HEAD
 def check_best(config: Mapping[str, Any]) -> None:
     """Check that BeST's queries have splits, and that what its systems are compared to runs."""
     from espalier.best import parts
@@ -180,13 +176,16 @@ def check_best(config: Mapping[str, Any]) -> None:
             raise EspalierError(
                 f"config key 'collections.{view}.splits.{name}' is missing; BeST needs its queries"
             )
+    own = config["evaluation"]["own_runs"].get("best", {})
     systems = {system for ranker in parts.ranked(config) for system in parts.systems(ranker)}
     for family in config["evaluation"]["families"]["best"]:
-        if family["baseline"] not in {*systems, "bm25", "scoreddocs"}:
+        if family["baseline"] not in {*systems, "bm25", "scoreddocs", *own}:
             raise EspalierError(
                 f"config key 'evaluation.families.best': '{family['baseline']}', the baseline of "
                 f"'{family['name']}', does not run; there are {', '.join(sorted(systems))}"
-=======
+            )
+
+
 def check_given_files(config: Mapping[str, Any]) -> None:
     """Check that the run files and judgments that the evaluation names are there."""
     evaluation = config["evaluation"]
@@ -201,7 +200,6 @@ def check_given_files(config: Mapping[str, Any]) -> None:
         if not Path(path).is_file():
             raise EspalierError(
                 f"config key 'evaluation.{key}': {path} is no file; name an existing one"
->>>>>>> 13a0c48 (Check before any work that run files and judgments named in the config are there)
             )
 
 

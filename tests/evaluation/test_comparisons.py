@@ -53,6 +53,10 @@ def test_outcomes_and_columns() -> None:
     assert found["p_bonferroni"].to_numpy() == pytest.approx(
         np.minimum(4 * found["p"].to_numpy(), 1)
     )
+    assert low["effect"] == pytest.approx(low["t"] / 10)
+    assert (low["queries_needed"] > 100) and (low["p_holm"] <= low["p_bonferroni"])
+    near = found.set_index("system").loc["sys-near"]
+    assert near["queries_needed"] < 100
     same = found.set_index("system").loc["sys-same"]
     assert (same["t"], same["p"], same["p_tost"]) == (0.0, 1.0, 0.0)
 

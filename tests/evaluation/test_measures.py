@@ -1,10 +1,15 @@
 """Measures worked out by hand, and against trec_eval's own rule for ties."""
 
 import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from espalier.errors import EspalierError
 from espalier.evaluation import measures, runs
@@ -118,6 +123,98 @@ def test_ties_are_broken_before_any_evaluator_sees_them(tmp_path) -> None:
     assert ours["value"].tolist() == [1.0, 1.0, 1.0]
     assert theirs == {"recip_rank": 1.0, "map": 1.0}
     assert unwritten["recip_rank"] == pytest.approx(1 / 3)
+
+
+@st.composite
+def tied_runs(draw) -> pd.DataFrame:
+    """A run of two queries with many ties, of the sizes that float32 tells apart and some not."""
+    docs = [f"d{i:02}" for i in draw(st.permutations(range(12)))]
+    scores = st.sampled_from([0.0, 1.0, 1.0 + 1e-9, 1.0 + 2e-7, -3.0, 1e-40, 7e30])
+    return pd.DataFrame(
+        {
+            "query_id": ["q1"] * 12 + ["q2"] * 12,
+            "doc_id": docs * 2,
+            "score": draw(st.lists(scores, min_size=24, max_size=24)),
+        }
+    )
+
+
+TREC = {
+    "nDCG@10": "ndcg_cut_10", "nDCG@20": "ndcg_cut_20", "AP": "map", "RR": "recip_rank",
+    "R@10": "recall_10", "P@1": "P_1", "NumRelRet": "num_rel_ret",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ties_ascending", [True, False])
+@given(run=tied_runs())
+@settings(max_examples=40, deadline=None)
+def test_every_evaluator_gives_the_same_figures(run, ties_ascending) -> None:
+    """Written runs are strictly ordered: trec_eval, ir_measures and we agree on them.
+
+    The expected order is sorted here by hand; reciprocal rank at a cutoff is MS MARCO's own.
+    """
+    qrels = pd.DataFrame(
+        [(q, f"d{i:02}", i % 3) for q in ("q1", "q2") for i in range(12)],
+        columns=["query_id", "doc_id", "relevance"],
+    )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "s.run.gz"
+        runs.write(path, runs.order(run, ties_ascending=ties_ascending), {})
+        written = runs.read(path)
+    for query_id, rows in written.groupby("query_id"):
+        assert (np.diff(rows["score"].to_numpy()) < 0).all()
+        given_scores = run[run["query_id"] == query_id].assign(
+            score=lambda x: x["score"].astype("float32")
+        )
+        expected = given_scores.sort_values("doc_id", ascending=ties_ascending)
+        expected = expected.sort_values("score", ascending=False, kind="stable")
+        assert rows["doc_id"].tolist() == expected["doc_id"].tolist()
+    names = [*TREC, "RR@10", "RR@100", "Judged@10"]
+    evaluator = measures.Evaluator(qrels, measures.choose(names))
+    table = evaluator.per_query(written.sample(frac=1, random_state=1))
+    ours = {(r.query_id, r.measure): r.value for r in table.itertuples()}
+    judged = measures.nested(qrels, "relevance")
+    theirs = pytrec_eval.RelevanceEvaluator(judged, set(TREC.values())).evaluate(
+        measures.nested(written, "score")
+    )
+    for query_id, rows in written.groupby("query_id"):
+        for name, other in TREC.items():
+            assert ours[query_id, name] == theirs[query_id][other]
+        grades = [judged[query_id][d] for d in rows["doc_id"]]
+        first = 1 + next(i for i, grade in enumerate(grades) if grade > 0)
+        assert ours[query_id, "RR@10"] == (1 / first if first <= 10 else 0)
+        assert ours[query_id, "RR@100"] == 1 / first
+        assert ours[query_id, "Judged@10"] == 1
+
+
+def test_adopted_ties_are_ordered_as_trec_eval_orders_them() -> None:
+    """The figures of a file with ties are those that trec_eval gives on the file itself."""
+    tied = pd.DataFrame({"query_id": "q1", "doc_id": ["b", "c", "a"], "score": 1.0})
+    qrels = pd.DataFrame([("q1", "a", 1)], columns=["query_id", "doc_id", "relevance"])
+    trec_eval = pytrec_eval.RelevanceEvaluator({"q1": {"a": 1}}, {"recip_rank"})
+    theirs = trec_eval.evaluate(measures.nested(tied, "score"))["q1"]["recip_rank"]
+    ordered = runs.order(tied, ties_ascending=False)
+    evaluator = measures.Evaluator(qrels, measures.choose(["RR", "RR@10"]))
+    assert evaluator.per_query(ordered)["value"].tolist() == [theirs, theirs]
+    assert theirs == pytest.approx(1 / 3)
+
+
+def test_replicates_are_averaged_by_query_and_their_spread_is_told() -> None:
+    evaluator = measures.Evaluator(QRELS, measures.choose(["P@1", "RR"]))
+    other = RUN.assign(score=-RUN["score"])
+    tables = [evaluator.per_query(RUN), evaluator.per_query(other)]
+    found = measures.averaged(tables)
+    values = {(r.query_id, r.measure): r.value for r in found.itertuples()}
+    # P@1 of q1: c first (0), then a first (1); of q2: d (1), then x (0); q3 has no results.
+    assert [values[q, "P@1"] for q in ("q1", "q2", "q3")] == [0.5, 0.5, 0.0]
+    assert values["q1", "RR"] == pytest.approx((1 / 2 + 1) / 2)
+    spread = measures.spread(tables)
+    assert spread["runs"] == 2
+    assert spread["means"]["P@1"] == pytest.approx([1 / 3, 1 / 3])
+    assert spread["means"]["RR"] == pytest.approx([(1 / 2 + 1) / 3, (1 + 1 / 2) / 3])
+    assert spread["standard_deviation"]["P@1"] == pytest.approx(0)
+    whole = measures.spread([tables[0], tables[0].assign(value=0.0)])
+    assert whole["standard_deviation"]["RR"] == pytest.approx(0.5 / 2**0.5)
 
 
 def test_means_count_every_judged_query() -> None:

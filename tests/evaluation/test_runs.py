@@ -61,11 +61,53 @@ def test_a_run_that_cannot_be_ordered_is_refused(tmp_path, run, message) -> None
         runs.write(tmp_path / "s.run.gz", run, {})
 
 
-def test_a_malformed_line_is_named(tmp_path) -> None:
-    path = tmp_path / "s.run.gz"
-    path.write_bytes(gzip.compress(b"q1 Q0 a 1 2.0 s\nq1 Q0 b one 1.0 s\n"))
-    with pytest.raises(EspalierError, match=r"s\.run\.gz:2: not a TREC run line"):
+GOOD = "q1 Q0 a 1 2.0 s\n"
+BAD_LINES = [
+    ("q1 Q0 b 1.0 s\n", "it has 5 fields; write six"),
+    ("\n", "it has 0 fields"),
+    ("q1 Q0 b one 1.0 s\n", "rank 'one' is no whole number; correct it"),
+    ("q1 Q0 b 2 nan s\n", "score 'nan' is no finite number; correct it or leave the line out"),
+    ("q1 Q0 b 2 -inf s\n", "score '-inf' is no finite number"),
+    ("q1 Q0 b 2 1.2.3 s\n", "score '1.2.3' is no finite number"),
+    ("q1 Q0 b 2 1e39 s\n", "score '1e39' is no finite number"),
+    ("q1 Q0 a 2 1.0 s\n", "document 'a' occurs in query 'q1' on line 1 already; keep one"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_LINES)
+def test_a_bad_line_is_named_with_a_remedy(tmp_path, line, message) -> None:
+    path = tmp_path / "s.run"
+    path.write_text(GOOD + line)
+    with pytest.raises(EspalierError) as caught:
         runs.read(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert message in str(caught.value)
+
+
+def test_an_empty_or_absent_run_is_named(tmp_path) -> None:
+    path = tmp_path / "s.run"
+    with pytest.raises(EspalierError, match=r"s\.run: no such file; name one"):
+        runs.read(path)
+    path.write_text("")
+    with pytest.raises(EspalierError, match=r"s\.run:1: the run holds no results; leave it out"):
+        runs.read(path)
+
+
+def test_notations_of_numbers_that_trec_eval_reads(tmp_path) -> None:
+    path = tmp_path / "s.run"
+    path.write_text("q1 Q0 a 1 +2. s\nq1\tQ0\tb\t2\t.5 s\nq1 Q0 c 3 -1E-2 s\r\n")
+    assert runs.read(path)["score"].tolist() == np.float32([2, 0.5, -0.01]).tolist()
+
+
+def test_queries_of_another_split_are_counted_or_refused(tmp_path, caplog) -> None:
+    path = tmp_path / "s.run"
+    run = pd.DataFrame({"query_id": ["q1", "q7", "q8", "q7"]})
+    assert runs.strangers(path, run, {"q1", "q7", "q8"}, "c/test") == 0
+    assert runs.strangers(path, run, {"q1"}, "c/test") == 2
+    assert f"{path}:2: query 'q7' is not among the queries of c/test" in caplog.text
+    assert "left out (2 such queries)" in caplog.text
+    with pytest.raises(EspalierError, match=r"s\.run:1: query 'q1' and all others are unknown to"):
+        runs.strangers(path, run, {"1"}, "c/test")
 
 
 def test_a_truncated_file_is_named(tmp_path) -> None:
@@ -75,13 +117,17 @@ def test_a_truncated_file_is_named(tmp_path) -> None:
         runs.read(path)
 
 
-def test_runs_below_several_folders(tmp_path) -> None:
-    for name in ("x/one", "y/deep/two"):
+def test_runs_of_one_name_are_replicates(tmp_path) -> None:
+    for name in ("x/one", "y/deep/two", "y/one"):
         runs.write(tmp_path / f"{name}.run.gz", RUN, {})
-    found = runs.in_folders([tmp_path / "x", tmp_path / "y"])
+    folders = [tmp_path / "x", tmp_path / "y", tmp_path / "y" / "deep"]
+    found = runs.replicates(folders)
     assert list(found) == ["one", "two"]
-    runs.write(tmp_path / "y" / "one.run.gz", RUN, {})
-    with pytest.raises(EspalierError, match="system 'one' has another run"):
-        runs.in_folders([tmp_path / "x", tmp_path / "y"])
+    assert found["one"] == [tmp_path / "x/one.run.gz", tmp_path / "y/one.run.gz"]
+    assert len(found["two"]) == 1
+    assert runs.in_folders(folders)["one"] == tmp_path / "x/one.run.gz"
+    runs.refuse_names(["two"], found)
+    with pytest.raises(EspalierError, match="'one' is the name of a system already"):
+        runs.refuse_names(["one"], found)
     with pytest.raises(EspalierError, match="no run file"):
-        runs.in_folders([tmp_path / "x" / "deep"])
+        runs.replicates([tmp_path / "x" / "deep"])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
 from espalier.evaluation import significance
@@ -62,6 +63,25 @@ def test_corrections_by_hand() -> None:
     assert significance.adjusted([], "holm") == []
 
 
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_corrections_by_their_definitions(p: list[float]) -> None:
+    """Bonferroni: p times the family's size. Holm: stepwise, never falling."""
+    size = len(p)
+    assert significance.adjusted(p, "bonferroni") == pytest.approx([min(1, size * x) for x in p])
+    order = sorted(range(size), key=lambda i: p[i])
+    stepped = [min(1, (size - rank) * p[i]) for rank, i in enumerate(order)]
+    expected = dict(zip(order, np.maximum.accumulate(stepped), strict=True))
+    assert significance.adjusted(p, "holm") == pytest.approx([expected[i] for i in range(size)])
+
+
+def test_effect_size_is_cohens_d_of_the_paired_differences() -> None:
+    """d = t / √n (Lakens, Front. Psychol. 4, 2013), for scipy's t."""
+    t = stats.ttest_rel(A, B).statistic
+    assert significance.effect_size(D) == pytest.approx(t / math.sqrt(len(D)))
+    assert significance.effect_size(-D) == pytest.approx(-t / math.sqrt(len(D)))
+    assert significance.effect_size(np.zeros(4)) == 0
+
+
 def test_margin_is_the_larger() -> None:
     assert Margin(0.01, 0.02).around(0.3) == 0.01
     assert Margin(0.01, 0.02).around(700.0) == pytest.approx(14.0)
@@ -84,6 +104,15 @@ def test_bootstrap_interval_is_near_the_t_interval_and_seeded() -> None:
     assert found == pytest.approx(expected, abs=0.003)
     assert found == significance.mean_interval(sample, samples=4000, alpha=0.05, seed=3)
     assert found != significance.mean_interval(sample, samples=4000, alpha=0.05, seed=4)
+
+
+def test_bootstrap_interval_is_scipys() -> None:
+    sample = np.random.default_rng(2).exponential(1.0, size=80)
+    found = significance.mean_interval(sample, samples=20_000, alpha=0.1, seed=3)
+    expected = stats.bootstrap(
+        (sample,), np.mean, n_resamples=20_000, confidence_level=0.9, method="percentile", rng=4
+    ).confidence_interval
+    assert found == pytest.approx((expected.low, expected.high), abs=0.006)
 
 
 def test_bootstrap_keeps_pairs_together() -> None:
@@ -116,3 +145,22 @@ def test_queries_needed_give_the_power_promised() -> None:
         for _ in range(400)
     )
     assert 0.73 <= found / 400 <= 0.87
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_queries_needed_are_statsmodels(spread: float, alpha: float) -> None:
+    """The t-test's power exactly, by statsmodels; TOST's for equal systems, twice one-sided."""
+    pilot = np.array([-1.0, 1.0]) * spread / math.sqrt(2)
+    margin, power = 0.02, TTestPower()
+    exact = power.solve_power(margin / spread, alpha=alpha, power=0.8, alternative="two-sided")
+    found = significance.queries_for_difference(pilot, margin, alpha)
+    assert abs(found - math.ceil(exact)) <= 1
+    exact = power.solve_power(margin / spread, alpha=alpha, power=0.9, alternative="larger")
+    found = significance.queries_for_equivalence(pilot, margin, alpha)
+    assert abs(found - math.ceil(exact)) <= 1
+
+
+def test_a_number_of_queries_for_differences_without_spread() -> None:
+    assert significance.queries_for_difference(np.full(5, 0.3), 0.01, 0.05) == 2
+    assert significance.queries_for_equivalence(np.array([0.3]), 0.01, 0.05) == 2**31 - 1

@@ -224,19 +224,77 @@ def candidate_settings(wildcards):
 
 
 def paper_settings(wildcards):
-    """The settings of one paper's evaluation: what all share, and its own families."""
-    evaluation = dict(config["evaluation"])
-    families = evaluation.pop("families")[wildcards.paper]
-    if wildcards.paper == "sparse":
+    """The settings of one paper's evaluation: how runs are measured, its own families."""
+    shared = ("measures", "relevance_levels", "alpha", "margin", "bootstrap_samples")
+    evaluation = {key: config["evaluation"][key] for key in shared}
+    evaluation["families"] = families_of("families", wildcards.paper)
+    evaluation["own_runs"] = sorted(run_files("own_runs", wildcards.paper))
+    evaluation["originals"] = sorted(run_files("original_runs", wildcards.paper))
+    chosen = {"seed": config["seed"], "paper": wildcards.paper}
+    return json.dumps({**chosen, "evaluation": evaluation}, sort_keys=True)
+
+
+def latency_settings(wildcards):
+    """The settings of one paper's ratios of times."""
+    shared = ("alpha", "bootstrap_samples")
+    evaluation = {key: config["evaluation"][key] for key in shared}
+    evaluation["families"] = families_of("latencies", wildcards.paper)
+    return json.dumps(
+        {"seed": config["seed"], "evaluation": evaluation}, sort_keys=True
+    )
+
+
+def families_of(kind, paper):
+    """A paper's families of comparisons, with names in place of {weighting} and {own}."""
+    families = config["evaluation"][kind][paper]
+    if paper == "sparse":
         families = [
             json.loads(json.dumps(family).replace("{weighting}", weighting))
             for family in families
             for weighting in WEIGHTINGS
         ]
-    chosen = {"seed": config["seed"], "paper": wildcards.paper}
-    return json.dumps(
-        {**chosen, "evaluation": {**evaluation, "families": families}}, sort_keys=True
-    )
+    own = sorted(run_files("own_runs", paper))
+    spelt = [
+        {
+            **family,
+            "systems": [
+                system
+                for pattern in family["systems"]
+                for system in (own if pattern == "{own}" else [pattern])
+            ],
+        }
+        for family in families
+    ]
+    return [family for family in spelt if family["systems"]]
+
+
+def run_files(kind, paper):
+    """Run files that the config names for a paper, by system."""
+    return config["evaluation"][kind].get(paper, {})
+
+
+def own_settings(wildcards):
+    """The names of a paper's runs that are the user's own, as `own_files` has them."""
+    names = sorted(run_files("own_runs", wildcards.paper))
+    return json.dumps({"seed": config["seed"], "names": names})
+
+
+def own_files(wildcards):
+    """A paper's runs that are the user's own, by name."""
+    return [path for _, path in sorted(run_files("own_runs", wildcards.paper).items())]
+
+
+def original_files(wildcards):
+    """The run files of a paper's authors, by system."""
+    return [
+        path for _, path in sorted(run_files("original_runs", wildcards.paper).items())
+    ]
+
+
+def paper_qrels(wildcards):
+    """Judgments in place of those of a paper's test split, if the config names any."""
+    qrels = config["evaluation"]["own_qrels"]
+    return [qrels[wildcards.paper]] if wildcards.paper in qrels else []
 
 
 def code(*modules):
@@ -260,14 +318,15 @@ def paper_bm25(wildcards):
 
 
 def run_folders(paper):
-    """Folders with a paper's own runs."""
+    """Folders with the runs of a paper's systems, and with those of the user's own."""
+    own = [f"<results>/{paper}/own"] if run_files("own_runs", paper) else []
     if paper == "best":
-        return expand(
+        return own + expand(
             "<results>/best/{replicate}/runs/{model}",
             replicate=best.replicates(config),
             model=best.ranked(config),
         )
-    return [f"<results>/{paper}/runs"]
+    return [f"<results>/{paper}/runs"] + own
 
 
 def paper_runs(wildcards):
@@ -281,6 +340,15 @@ def cost_tables():
     return expand(
         "<results>/{paper}/{table}.parquet", paper=papers, table=["counts", "latency"]
     )
+
+
+def comparison_tables():
+    """What is compared beside measures: times, and our runs with original ones."""
+    timed = [paper for paper in ("colbert", "sparse") if paper in PAPERS]
+    given = [paper for paper in PAPERS if run_files("original_runs", paper)]
+    return expand(
+        "<results>/evaluation/{paper}.latencies.parquet", paper=timed
+    ) + expand("<results>/evaluation/{paper}.reproduction.parquet", paper=given)
 
 
 def selection_tables():
@@ -302,6 +370,13 @@ def record_files():
     """The record of every stage that results come from."""
     names = expand("collections-{verb}-{view}", verb=["snapshot", "bm25"], view=VIEWS)
     names += expand("evaluation-evaluate-{paper}", paper=PAPERS) + ["evaluation-claims"]
+    for paper in PAPERS:
+        if paper in ("colbert", "sparse"):
+            names.append(f"evaluation-latencies-{paper}")
+        if run_files("own_runs", paper):
+            names.append(f"evaluation-adopt-{paper}")
+        if run_files("original_runs", paper):
+            names.append(f"evaluation-reproduction-{paper}")
     if "best" in PAPERS:
         names += expand("best-segment-{part}", part=PARTS)
         names += expand("best-train-{part}-{model}", part=PARTS, model=SEPARATE)

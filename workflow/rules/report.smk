@@ -8,6 +8,7 @@ rule report:
             table=["per_query.parquet", "summary.json", "comparisons.parquet"],
         )
         + cost_tables()
+        + comparison_tables()
         + selection_tables(),
         views=expand("<results>/collection/{view}", view=VIEWS),
         records=record_files(),

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from espalier.errors import EspalierError
 from espalier.stage import Job, Room
 
 room = Room("evaluation")
@@ -10,28 +11,62 @@ room = Room("evaluation")
 SPLIT = "test"
 
 
-@room.stage(inputs=("view", "runs+"), outputs=("per_query", "summary", "comparisons"))
+@room.stage(inputs=("view", "own+"), outputs=("runs",))
+def adopt(job: Job) -> dict[str, Any]:
+    """Check run files of the user's own and write them as ours: strictly ordered, described.
+
+    Ties are ordered as trec_eval orders them, so that it gives the same figures on either file.
+    """
+    from espalier.collections.view import View
+    from espalier.evaluation import runs
+
+    view = View(job.path("view"))
+    split_id = view.manifest["splits"][SPLIT]["id"]
+    known = view.queries(SPLIT)
+    lines = 0
+    for name, path in zip(job.settings["names"], job.paths("own"), strict=True):
+        run = runs.read(path)
+        runs.strangers(path, run, known, split_id)
+        method = {
+            "retrieval": [{"name": "a run file that the config names", "file": path.name}],
+            "score ties": "by doc_id, descending",
+        }
+        ordered = runs.order(run, ties_ascending=False)
+        runs.write(job.out("runs") / f"{name}{runs.SUFFIX}", ordered, {"method": method})
+        lines += len(run)
+    return {"runs": len(job.paths("own")), "lines": lines}
+
+
+@room.stage(inputs=("view", "runs+", "qrels?"), outputs=("per_query", "summary", "comparisons"))
 def evaluate(job: Job) -> dict[str, Any]:
-    """Measure one paper's runs per query and compare them as its families declare."""
+    """Measure one paper's runs per query and compare them as its families declare.
+
+    Several runs of one system name are replicates: each query's values are averaged over them.
+    """
     import pandas as pd
     from tqdm import tqdm
 
-    from espalier.collections.view import View
     from espalier.evaluation import comparisons, measures, runs
+    from espalier.evaluation import trial as trials
 
     settings = job.settings["evaluation"]
-    view = View(job.path("view"))
-    manifest, qrels = view.manifest, view.qrels(SPLIT)
-    split_id = manifest["splits"][SPLIT]["id"]
-    level = measures.level_of(split_id, settings["relevance_levels"])
-    evaluator = measures.Evaluator(qrels, measures.choose(settings["measures"], level))
-
-    paths = runs.in_folders(job.paths("runs"))
-    tables, missing = [], {}
-    for system, path in tqdm(paths.items(), desc="evaluate", unit="run", mininterval=2):
-        run = runs.read(path)
-        tables.append(evaluator.per_query(run).assign(system=system))
-        missing[system] = evaluator.missing(run)
+    trial = trials.prepare(job.path("view"), job.paths("qrels"), settings)
+    found = runs.replicates(job.paths("runs"))
+    runs.refuse_names(settings["own_runs"], found)
+    tables, missing, repeated = [], {}, {}
+    unknown: dict[str, int] = {}
+    for system, paths in tqdm(found.items(), desc="evaluate", unit="run", mininterval=2):
+        values, lacking = [], 0
+        for path in paths:
+            run = runs.read(path)
+            strange = runs.strangers(path, run, trial.queries, trial.split_id)
+            unknown[system] = max(strange, unknown.get(system, 0))
+            values.append(trial.evaluator.per_query(run))
+            lacking += trial.missing(path, run)
+        missing[system] = lacking if len(paths) == 1 else lacking / len(paths)
+        if len(paths) > 1:
+            repeated[system] = measures.spread(values)
+        tables.append(measures.averaged(values).assign(system=system))
     per_query = pd.concat(tables)[["system", "query_id", "measure", "value"]]
     compared = comparisons.compare(
         per_query,
@@ -43,28 +78,74 @@ def evaluate(job: Job) -> dict[str, Any]:
     )
     summary = {
         "paper": job.settings["paper"],
-        "collection": {
-            "docs": manifest["docs"],
-            "docs_count": manifest["docs_count"],
-            "split": split_id,
-        },
-        "relevance_level": level,
-        "measures": {chosen.name: chosen.described for chosen in evaluator.chosen},
-        "queries": {
-            "judged": len(evaluator.judged),
-            "unjudged": measures.unjudged(view.queries(SPLIT), qrels),
-            "without_results": missing,
-        },
+        "collection": trial.collection,
+        "relevance_level": trial.level,
+        "measures": {chosen.name: chosen.described for chosen in trial.evaluator.chosen},
+        "queries": {**trial.counts, "without_results": missing, "unknown": unknown},
         "systems": measures.means(per_query),
+        "replicates": repeated,
     }
     per_query.to_parquet(job.out("per_query"), index=False)
     compared.to_parquet(job.out("comparisons"), index=False)
     job.out("summary").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
     return {
-        "systems": len(paths),
-        "judged_queries": len(evaluator.judged),
+        "systems": len(found),
+        "runs": sum(map(len, found.values())),
+        "judged_queries": len(trial.evaluator.judged),
         **{name: int((compared["outcome"] == name).sum()) for name in comparisons.OUTCOMES},
     }
+
+
+@room.stage(inputs=("latency",), outputs=("ratios",))
+def latencies(job: Job) -> dict[str, Any]:
+    """Ratios of one paper's times per query, as its families declare."""
+    import pandas as pd
+
+    from espalier.evaluation import ratios
+
+    settings = job.settings["evaluation"]
+    found = ratios.compare(
+        pd.read_parquet(job.path("latency")),
+        settings["families"],
+        alpha=settings["alpha"],
+        samples=settings["bootstrap_samples"],
+        seed=job.seed,
+    )
+    found.to_parquet(job.out("ratios"), index=False)
+    return {"ratios": len(found)}
+
+
+@room.stage(inputs=("view", "runs+", "originals+", "qrels?"), outputs=("reproduction",))
+def reproduction(job: Job) -> dict[str, Any]:
+    """How near runs come to the original run files that the config names."""
+    from espalier.evaluation import comparisons, runs
+    from espalier.evaluation import reproduction as nearness
+    from espalier.evaluation import trial as trials
+
+    settings = job.settings["evaluation"]
+    trial = trials.prepare(job.path("view"), job.paths("qrels"), settings)
+    found = runs.replicates(job.paths("runs"))
+    both, values = {}, {}
+    for system, path in zip(settings["originals"], job.paths("originals"), strict=True):
+        if system not in found:
+            raise EspalierError(
+                f"config key 'evaluation.original_runs': '{system}' is no system of ours; "
+                f"there are {', '.join(found)}"
+            )
+        original = runs.order(runs.read(path), ties_ascending=False)
+        trial.missing(path, original)
+        ours = [runs.read(p) for p in found[system]]
+        both[system] = (original, ours)
+        values[system] = (trial.values([original]), trial.values(ours))
+    pairs = {
+        (system, family["baseline"]): None
+        for family in settings["families"]
+        if family["baseline"] in both
+        for system in comparisons.members(family, list(both))
+    }
+    table = nearness.compare(both, values, list(pairs))
+    table.to_parquet(job.out("reproduction"), index=False)
+    return {"originals": len(both), "pairs": len(pairs)}
 
 
 @room.stage(inputs=("tables+", "claims+"), outputs=("ledger", "text"))

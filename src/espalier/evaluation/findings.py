@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from espalier.evaluation import significance
+from espalier.evaluation import ratios, significance
 from espalier.evaluation.results import Results
 from espalier.evaluation.significance import Margin, Values
 
@@ -173,19 +173,9 @@ def ratio(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     """Ratio of two systems' mean or 95th percentile, queries resampled in pairs."""
     table = results.paired(query, query["system"], query["baseline"]).to_numpy()
     statistic = query.get("statistic", "mean")
-
-    def of(drawn: Values) -> Values:
-        """float64[samples, queries, 2] → float64[samples]."""
-        if statistic == "mean":
-            top, bottom = np.moveaxis(drawn.mean(axis=1), -1, 0)
-        else:
-            top, bottom = np.moveaxis(np.quantile(drawn, 0.95, axis=1), -1, 0)
-        quotients: Values = np.divide(top, bottom, out=np.full_like(top, np.inf), where=bottom != 0)
-        return quotients
-
-    here = float(of(table[None])[0])
-    low, high = significance.bootstrap(
-        table, of, samples=rules.samples, alpha=rules.alpha, seed=rules.seed
+    here = float(ratios.quotient(table, statistic))
+    low, high = ratios.interval(
+        table, statistic, samples=rules.samples, alpha=rules.alpha, seed=rules.seed
     )
     published, allowed = claim["published"], tolerated(claim["published"], claim["tolerance"])
     expect = query.get("expect", "close")

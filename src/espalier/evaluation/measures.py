@@ -125,6 +125,26 @@ def unjudged(query_ids: Iterable[str], qrels: pd.DataFrame) -> int:
     return len(set(query_ids) - set(qrels["query_id"]))
 
 
+def averaged(replicates: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Each query's values (query_id, measure, value), averaged over a system's replicates."""
+    by_query = pd.concat(replicates).groupby(["query_id", "measure"], sort=False)["value"]
+    return by_query.mean().reset_index()
+
+
+def spread(replicates: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    """How a system's replicates differ: their number, and each measure's mean in every one.
+
+    `standard_deviation` is that of these means (n − 1 in the denominator).
+    """
+    by_measure = [table.groupby("measure", sort=True)["value"].mean() for table in replicates]
+    whole = pd.concat(by_measure, axis=1)
+    return {
+        "runs": len(replicates),
+        "means": {str(measure): row.tolist() for measure, row in whole.iterrows()},
+        "standard_deviation": {str(m): float(sd) for m, sd in whole.std(axis=1, ddof=1).items()},
+    }
+
+
 def means(per_query: pd.DataFrame) -> dict[str, dict[str, float]]:
     """{system: {measure: mean over the judged queries}} of a table of many systems' values."""
     table = per_query.groupby(["system", "measure"], sort=True, as_index=False)["value"].mean()

@@ -125,20 +125,28 @@ def outcome(p: float, p_tost: float, alpha: float) -> str:
 def queries_for_equivalence(differences: Values, margin: float, alpha: float) -> int:
     """Queries with which TOST would find two equal systems equivalent, with power 0.8.
 
-    Normal approximation, for a spread like that of `differences`.
+    For a spread like that of `differences`.
     """
-    z = stats.norm.ppf(1 - alpha) + stats.norm.ppf((1 + POWER) / 2)
-    return needed(differences, margin, float(z))
+    return needed(differences, margin, 1 - alpha, (1 + POWER) / 2)
 
 
 def queries_for_difference(differences: Values, margin: float, alpha: float) -> int:
     """Queries with which the t-test would find a difference of `margin`, with power 0.8."""
-    z = stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(POWER)
-    return needed(differences, margin, float(z))
+    return needed(differences, margin, 1 - alpha / 2, POWER)
 
 
-def needed(differences: Values, margin: float, z: float) -> int:
-    """Queries that shrink z standard errors to `margin`; at least 2."""
-    spread = float(np.std(differences, ddof=1)) if len(differences) > 1 else 0.0
-    n = (z * spread / margin) ** 2
-    return max(2, ceil(n)) if isfinite(n) else 2**31 - 1
+def needed(differences: Values, margin: float, level: float, power: float) -> int:
+    """Queries with which a one-sided t-test at 1 − `level` finds `margin` so often; at least 2.
+
+    Normal approximation, with Guenther's correction for Student's t (Am. Stat. 35, 1981). A single
+    query tells nothing of the spread, so that no number can be given: the largest one.
+    """
+    if len(differences) < 2:
+        return 2**31 - 1
+    z = float(stats.norm.ppf(level))
+    standard_errors = z + float(stats.norm.ppf(power))
+    spread = float(np.std(differences, ddof=1))
+    if spread == 0:
+        return 2
+    n = (standard_errors * spread / margin) ** 2 + z**2 / 2
+    return max(2, ceil(n)) if isfinite(n) and n < 2**31 - 1 else 2**31 - 1

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from espalier.errors import EspalierError
-from espalier.evaluation import claims, comparisons, findings, ledger
+from espalier.evaluation import claims, comparisons, ledger, shapes
 from espalier.evaluation.findings import (
     DIRECTION,
     NOT_REPRODUCED,
@@ -53,18 +53,42 @@ def results() -> Results:
     spread = GENERATOR.uniform(0.8, 1.2, size=N)
     costs = per_query({s: c * spread for s, c in COSTS.items()}, "total_ns")
     wild = per_query({"wild": 100 * GENERATOR.lognormal(-1.2, 1.5, N)}, "total_ns")
-    names = ["family", "system", "measure", "outcome"]
-    sweep = [("f", f"{order}-p{p:02}", "AP", outcome) for order, outcomes in SWEEPS.items()
+    names = ["family", "system", "measure", "outcome", "p_bonferroni"]
+    sweep = [("f", f"{order}-p{p:02}", "AP", outcome, 0.01 if outcome == "different" else 0.4)
+             for order, outcomes in SWEEPS.items()
              for p, outcome in enumerate(outcomes, start=1)]  # fmt: skip
-    collection = {"docs": "c", "docs_count": 10, "split": "c/test"}
+    documents = {f"{name}-p{p}": 100.0 * p for name in CURVES for p in range(1, 5)}
+    counts = per_query({s: np.full(N, x) for s, x in documents.items()}, "documents")
+    curves = per_query({f"{name}-p{p}": values + 0.05 * p for name, shifts in CURVES.items()
+                        for p, values in enumerate(shifts, start=1)}, "value")  # fmt: skip
     return Results(
         tables={
-            "evaluation/colbert.per_query": quality,
+            "evaluation/colbert.per_query": pd.concat([quality, curves.assign(measure="AP")]),
             "evaluation/colbert.comparisons": pd.DataFrame(sweep, columns=names),
             "colbert/latency": pd.concat([costs, wild]),
+            "colbert/counts": counts.assign(twice=2 * counts["documents"]),
         },
-        summaries={"colbert": {"collection": collection}},
+        summaries={
+            "colbert": {
+                "collection": {"docs": "c", "docs_count": 10, "split": "c/test"},
+                "queries": {"judged": N, "judgments": 3 * N},
+                "systems": dict.fromkeys([*QUALITY, *documents]),
+            }
+        },
     )
+
+
+SMALL, LOUD = (np.random.default_rng(3).normal(0, spread, N) for spread in (0.01, 0.6))
+LOUD = LOUD - LOUD.mean()
+CURVES = {
+    "low": [BASE] * 4,
+    "high": [BASE + 0.04 + SMALL] * 4,
+    "crossing": [BASE + 0.1, BASE + 0.1, BASE + 0.1, BASE - 0.1],
+    "level": [BASE + SMALL] * 4,
+    "loud": [BASE + LOUD] * 4,
+    "bent": [BASE, BASE + 0.2, BASE + 0.2 - 0.05, BASE + 0.2 - 0.1],
+}
+"""Shifts of quality at four points; 0.05 more from each to the next."""
 
 
 SWEEPS = {
@@ -96,6 +120,43 @@ def onset(order: str, published: int = 3) -> dict:
 def rising(*systems: str) -> dict:
     query = {"paper": "colbert", "measure": "AP", "systems": list(systems)}
     return claim("shape", "rises", {"rising": query})
+
+
+def above(system: str, baseline: str = "low") -> dict:
+    query = {"paper": "colbert", "measure": "AP", "table": "colbert/counts"}
+    query |= {"column": "documents", "system": f"{system}-p?", "baseline": f"{baseline}-p?"}
+    return claim("shape", "always higher", {"above": query})
+
+
+def fewer(system: str, baseline: str) -> dict:
+    query = {"paper": "colbert", "family": "f", "measure": "AP"}
+    query |= {"system": f"{system}-p*", "baseline": f"{baseline}-p*"}
+    return claim("shape", "fewer", {"fewer-different": query})
+
+
+def flattening(name: str, knee: int = 2) -> dict:
+    systems = [f"{name}-p{p}" for p in (1, knee, 4)]
+    query = {"paper": "colbert", "measure": "AP", "systems": systems}
+    return claim("shape", "more slowly", {"flattening": query})
+
+
+def together(*systems: str, column: str = "twice") -> dict:
+    x, y = ({"table": "colbert/counts", "column": name} for name in ("documents", column))
+    if column == "AP":
+        y = {"paper": "colbert", "measure": "AP"}
+    return claim("shape", "together", {"together": {"x": x, "y": y, "systems": list(systems)}})
+
+
+def size(published: float, quantity: str, **scale) -> dict:
+    scale = {"name": "somewhere", "collections": ["c/test"]} | scale
+    here = {"size": {"paper": "colbert", "quantity": quantity}}
+    return claim("value", published, here, tolerance={"absolute": 0.05}, scale=scale)
+
+
+def count(published: float, **query) -> dict:
+    here = {"mean": {"table": "colbert/counts", "column": "documents", "system": "low-p3", **query}}
+    scale = {"name": "somewhere", "collections": ["c/test"]}
+    return claim("value", published, here, tolerance={"absolute": 0.01}, scale=scale)
 
 
 def value(published: float, **scale) -> dict:
@@ -150,6 +211,36 @@ CASES = [
     (rising("base", "best", "better"), DIRECTION, "not at each step"),
     (rising("best", "base"), NOT_REPRODUCED, "but not as published"),
     (rising("base", "noisy"), NOT_TESTED, "would decide"),
+    (count(300), REPRODUCED, r"documents of low-p3 is 300"),
+    (count(0.3, per=1000), REPRODUCED, r"is 0\.3 with"),
+    (count(0.5, per="twice"), REPRODUCED, r"is 0\.5 with 95% interval \[0\.5, 0\.5\]"),
+    (count(0.4, per="twice"), NOT_REPRODUCED, r"published 0\.4 ± 0\.01"),
+    (count(0.4, per="twice", expect="at-least"), REPRODUCED, r"published at least 0\.4"),
+    (count(0.4, per="twice", expect="at-most"), NOT_REPRODUCED, r"published at most 0\.4"),
+    (size(400, "queries"), REPRODUCED, "queries: 400"),
+    (size(3, "judgments-per-query"), REPRODUCED, "judgments per query: 3"),
+    (size(2.9, "judgments-per-query"), NOT_REPRODUCED, "published 2.9"),
+    (size(3, "queries", collections=["d"]), NOT_TESTED, "this run is on c/test"),
+    (above("high"), REPRODUCED, r"mean distance \+0\.0\d+ .*of 4 points .*above throughout"),
+    (above("crossing"), DIRECTION, "below by 0.01"),
+    (above("low", "high"), NOT_REPRODUCED, "not above"),
+    (above("level"), NOT_REPRODUCED, "not above"),
+    (above("loud"), NOT_TESTED, "too few queries"),
+    (above("none"), NOT_TESTED, "no system like 'none-p"),
+    (fewer("early", "late"), REPRODUCED, "at 2 of 16 points, late-p. at 5 of 16"),
+    (fewer("late", "late"), NOT_REPRODUCED, "at 5 of 16"),
+    (fewer("gone", "late"), NOT_TESTED, "no comparison of 'gone-p"),
+    (flattening("bent"), REPRODUCED, r"\+0\.25 from 1 to 2, \S+ from there to 4; .* as published"),
+    (flattening("crossing", 3), REPRODUCED, "a difference, as published"),
+    (flattening("low"), NOT_REPRODUCED, "no difference shown"),
+    (together(*(f"low-p{p}" for p in range(1, 5))), REPRODUCED, "over 4 systems: 1 "),
+    (
+        together("low-p1", "low-p2", "low-p3", "bent-p1", "bent-p2", column="AP"),
+        REPRODUCED,
+        "correlation of documents and AP",
+    ),
+    (together("crossing-p1", "low-p2", "crossing-p4", column="AP"), NOT_REPRODUCED, "not positive"),
+    (together("noisy", "base", "same", column="AP"), NOT_TESTED, "no system 'noisy'"),
     (
         claim("shape", "so", {"untested": {"reason": "nobody can know"}}),
         NOT_TESTED,
@@ -163,6 +254,14 @@ def test_each_kind_gives_each_verdict(case, verdict, why) -> None:
     (row,) = claims.judge([case], results(), RULES)
     assert row["verdict"] == verdict, row["why"]
     assert re.search(why, row["why"]), row["why"]
+
+
+def test_every_case_is_a_claim_as_the_schema_has_it(tmp_path) -> None:
+    path = tmp_path / "claims.yaml"
+    cases = [case | {"id": f"c{i}"} for i, (case, *_) in enumerate(CASES)]
+    path.write_text(yaml.safe_dump(json.loads(json.dumps(cases))))
+    assert claims.load([path]) == cases
+    assert {next(iter(case["here"])) for case in cases} == set(claims.QUERIES) - {"skew"}
 
 
 def test_values_and_ratios_are_what_was_measured() -> None:
@@ -213,9 +312,9 @@ def test_skewed_distributions(low, high, verdict) -> None:
         ]
     )
     query = {"paper": "sparse", "table": "splade/weights", "low": "bm25", "high": "learned"}
-    found = findings.skew(query, {}, Results({"splade/weights": histogram}, {"sparse": {}}), RULES)
+    found = shapes.skew(query, {}, Results({"splade/weights": histogram}, {"sparse": {}}), RULES)
     assert found.verdict == verdict
-    absent = findings.skew(query, {}, Results({}, {"sparse": {}}), RULES)
+    absent = shapes.skew(query, {}, Results({}, {"sparse": {}}), RULES)
     assert absent.verdict == NOT_TESTED
 
 

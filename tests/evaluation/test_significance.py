@@ -44,6 +44,7 @@ def test_equivalence_is_statsmodels_tost(values: list[float], margin: float) -> 
     ("values", "p", "p_tost", "outcome"),
     [
         (np.zeros(8), 1.0, 0.0, "equivalent"),
+        (np.array([0.1 + 0.2 - 0.3] * 7 + [0.3 - 0.2 - 0.1]), 1.0, 0.0, "equivalent"),
         (np.full(8, 0.5), 0.0, 1.0, "different"),
         (np.full(8, 0.001), 0.0, 0.0, "equivalent"),
         (np.array([0.3]), 1.0, 1.0, "undecided"),

@@ -10,10 +10,27 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from espalier.errors import EspalierError
-from espalier.evaluation.findings import NOT_TESTED, QUERIES, Finding, Rules
+from espalier.evaluation import findings, shapes
+from espalier.evaluation.findings import NOT_TESTED, Finding, Rules
 from espalier.evaluation.results import Absent, Results
 
 SCHEMA = "claims.schema.json"
+
+QUERIES = {
+    "mean": findings.mean,
+    "size": findings.size,
+    "compare": findings.compare,
+    "ratio": findings.ratio,
+    "onset": shapes.onset,
+    "rising": shapes.rising,
+    "flattening": shapes.flattening,
+    "above": shapes.above,
+    "fewer-different": shapes.fewer_different,
+    "together": shapes.together,
+    "skew": shapes.skew,
+    "untested": findings.untested,
+}
+"""What may stand under `here:`, and who answers it."""
 
 
 def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -67,12 +84,16 @@ def chosen(query: Mapping[str, Any], results: Results) -> dict[str, Any]:
         *results.tables,
         *(s for paper in results.summaries.values() for s in paper.get("systems", ())),
     }
-    decided = dict(query)
-    for key, value in query.items():
+
+    def decided(value: Any) -> Any:
+        if isinstance(value, list):
+            return [decided(each) for each in value]
         if isinstance(value, str) and "|" in value:
             names = value.split("|")
-            decided[key] = next((name for name in names if name in known), names[-1])
-    return decided
+            return next((name for name in names if name in known), names[-1])
+        return value
+
+    return {key: decided(value) for key, value in query.items()}
 
 
 def row(claim: Mapping[str, Any], finding: Finding) -> dict[str, Any]:

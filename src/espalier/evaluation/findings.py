@@ -11,11 +11,9 @@ with the number of queries that would decide; when the power was there, it is 'n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from espalier.evaluation import ratios, significance
 from espalier.evaluation.results import Results
@@ -60,23 +58,63 @@ def tolerated(published: float, tolerance: Mapping[str, float]) -> float:
 
 
 def mean(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
-    """An absolute value, comparable only on the collection where it was published."""
-    values = results.per_query(query, query["system"]).to_numpy()
-    here = float(values.mean())
-    interval = significance.mean_interval(
-        values, samples=rules.samples, alpha=rules.alpha, seed=rules.seed
+    """An absolute value, comparable only on the collection where it was published.
+
+    Divided by `per`, if that is given: a number, or a column whose mean is the divisor.
+    """
+    values = results.per_query(query, query["system"])
+    divisor = query.get("per", 1.0)
+    if isinstance(divisor, str):
+        below = results.per_query({**query, "column": divisor}, query["system"])
+    else:
+        below = values * 0 + float(divisor)
+    pair = np.stack([values.to_numpy(), below.to_numpy()], axis=1)
+    here = float(ratios.quotient(pair, "mean"))
+    interval = ratios.interval(
+        pair, "mean", samples=rules.samples, alpha=rules.alpha, seed=rules.seed
     )
     said = f"{what(query)} of {query['system']} is {here:.4g} {level(rules)} {span(interval)}"
+    elsewhere = published_elsewhere(claim["scale"], results.require(paper_in(query))["collection"])
+    return held_against(claim, query.get("expect", "close"), here, said, elsewhere, interval)
+
+
+def size(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
+    """A number of the test set: its queries, or the judgments that each has."""
+    summary = results.require(query["paper"])
+    counts = summary["queries"]
+    here = float(counts["judged"])
+    if query["quantity"] == "judgments-per-query":
+        here = counts["judgments"] / counts["judged"]
+    said = f"{query['quantity'].replace('-', ' ')}: {here:.4g}"
+    elsewhere = published_elsewhere(claim["scale"], summary["collection"])
+    return held_against(claim, "close", here, said, elsewhere, None)
+
+
+def held_against(
+    claim: Spec,
+    expect: str,
+    here: float,
+    said: str,
+    elsewhere: str,
+    interval: tuple[float, float] | None,
+) -> Finding:
+    """An absolute value here against the published one, unless that is from `elsewhere`."""
     test = "mean over queries"
-    collection = results.require(paper_in(query))["collection"]
-    elsewhere = published_elsewhere(claim["scale"], collection)
     if elsewhere:
-        why = f"{elsewhere}, where {said}"
-        return Finding(NOT_TESTED, why, here, interval, test)
-    allowed = tolerated(claim["published"], claim["tolerance"])
-    close = abs(here - claim["published"]) <= allowed
-    why = f"{said}; published {claim['published']:.4g} ± {allowed:.2g}"
-    return Finding(REPRODUCED if close else NOT_REPRODUCED, why, here, interval, test)
+        return Finding(NOT_TESTED, f"{elsewhere}, where {said}", here, interval, test)
+    least, most, wording = bounds(claim, expect)
+    verdict = REPRODUCED if least <= here <= most else NOT_REPRODUCED
+    return Finding(verdict, f"{said}; published {wording}", here, interval, test)
+
+
+def bounds(claim: Spec, expect: str) -> tuple[float, float, str]:
+    """Between what a value counts as the published one, and that in words."""
+    published = claim["published"]
+    allowed = tolerated(published, claim["tolerance"])
+    least = -np.inf if expect == "at-most" else published - allowed
+    most = np.inf if expect == "at-least" else published + allowed
+    wording = {"close": "", "at-least": "at least ", "at-most": "at most "}[expect]
+    return least, most, f"{wording}{published:.4g} ± {allowed:.2g}"
 
 
 def published_elsewhere(scale: Spec, collection: Spec) -> str:
@@ -177,18 +215,13 @@ def ratio(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     low, high = ratios.interval(
         table, statistic, samples=rules.samples, alpha=rules.alpha, seed=rules.seed
     )
-    published, allowed = claim["published"], tolerated(claim["published"], claim["tolerance"])
-    expect = query.get("expect", "close")
-    least = -np.inf if expect == "at-most" else published - allowed
-    most = np.inf if expect == "at-least" else published + allowed
-    wording = {"close": "", "at-least": "at least ", "at-most": "at most "}[expect]
+    least, most, wording = bounds(claim, query.get("expect", "close"))
     said = (
         f"{statistic} {what(query)}, {query['system']} over {query['baseline']}: {here:.3g} "
-        f"{span((low, high))}, {len(table):,} queries; "
-        f"published {wording}{published:.3g} ± {allowed:.2g}"
+        f"{span((low, high))}, {len(table):,} queries; published {wording}"
     )
     test = "paired bootstrap over queries"
-    above = published > 1
+    above = claim["published"] > 1
     if low <= 1 <= high:
         if low <= most and high >= least:
             verdict, shown = NOT_TESTED, "both no effect and the published one fit the interval"
@@ -203,121 +236,14 @@ def ratio(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     return Finding(verdict, f"{said}: {shown}", here, (low, high), test)
 
 
-def onset(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
-    """From which point of a sweep on is every system equivalent to the family's baseline?
-
-    Points are the numbers that end the systems' names. Equivalent from the published point (plus
-    the tolerance) on: reproduced; from a later one, but in the sweep's first half: direction only.
-    """
-    table = results.table(f"evaluation/{query['paper']}.comparisons")
-    sweep = {
-        number_of(str(row.system)): str(row.outcome)
-        for row in table.itertuples(index=False)
-        if (row.family, row.measure) == (query["family"], query["measure"])
-        and fnmatchcase(str(row.system), query["systems"])
-    }
-    here = first_of_rest(sweep, ("equivalent",))
-    undecided = first_of_rest(sweep, ("equivalent", "undecided"))
-    allowed = claim["published"] + tolerated(claim["published"], claim["tolerance"])
-    test = "TOST against the baseline at each point; paired t with Bonferroni"
-    said = f"{query['measure']}, {query['systems']}: "
-    if not sweep:
-        return Finding(NOT_TESTED, said + "this experiment has no such sweep", None, None, test)
-    said += (
-        "at no point equivalent to the baseline to the end"
-        if here is None
-        else f"equivalent to the baseline from p = {here} on"
-    )
-    if undecided is not None and undecided != here:
-        said += f", not different from p = {undecided} on"
-    said += f"; published p = {claim['published']}"
-    value = None if here is None else float(here)
-    if here is not None and here <= allowed:
-        return Finding(REPRODUCED, said, value, None, test)
-    if undecided is not None and undecided <= allowed:
-        return Finding(NOT_TESTED, said + ": the points between are undecided", value, None, test)
-    if here is not None and here <= max(sweep) / 2:
-        return Finding(DIRECTION, said + ": later, but well before the end", value, None, test)
-    return Finding(NOT_REPRODUCED, said, value, None, test)
-
-
-def number_of(system: str) -> int:
-    """'icf-p03' → 3."""
-    return int(system[len(system.rstrip("0123456789")) :])
-
-
-def first_of_rest(sweep: Mapping[int, str], outcomes: tuple[str, ...]) -> int | None:
-    """The first point from which all later points have one of the outcomes."""
-    first = None
-    for point in sorted(sweep, reverse=True):
-        if sweep[point] not in outcomes:
-            break
-        first = point
-    return first
-
-
-def rising(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
-    """Do the means rise from each system to the next, and significantly from first to last?"""
-    table = results.paired(query, *query["systems"]).to_numpy()
-    means = table.mean(axis=0)
-    differences = table[:, -1] - table[:, 0]
-    interval = significance.mean_interval(
-        differences, samples=rules.samples, alpha=rules.alpha, seed=rules.seed
-    )
-    _, p = significance.paired_t(differences)
-    margin = rules.margin.around(float(means[0]))
-    steps = ", ".join(f"{s} {m:.4g}" for s, m in zip(query["systems"], means, strict=True))
-    said = f"{what(query)}: {steps}; last − first {differences.mean():+.4g} {span(interval)}"
-    verdict, shown, test = wanted_difference(differences, p, margin, rules.alpha)
-    if verdict == REPRODUCED and (np.diff(means) <= 0).any():
-        verdict, shown = DIRECTION, f"{test}: higher at the end, but not at each step"
-    return Finding(verdict, f"{said}; {shown}", float(differences.mean()), interval, test)
-
-
-def skew(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
-    """Do one side's scaled weights pile up low and the other's high?
-
-    `table` is a histogram (sparse/weights.py). Told by the medians: on either side of the middle of
-    the scale as published, or only one above the other. All postings are counted, none sampled.
-    """
-    results.require(query["paper"])
-    if query["table"] not in results.tables:
-        return Finding(NOT_TESTED, f"this experiment has no {query['table']}")
-    histogram = results.tables[query["table"]]
-    low, high = (median_of(histogram, query[side]) for side in ("low", "high"))
-    said = f"median of scaled weights: {query['low']} {low:.2f}, {query['high']} {high:.2f}"
-    test = "medians of all postings' weights"
-    if low < 0.5 < high:
-        return Finding(REPRODUCED, f"{said}: low and high, as published", high - low, None, test)
-    if low < high:
-        why = f"{said}: one above the other, but on one side of the middle"
-        return Finding(DIRECTION, why, high - low, None, test)
-    return Finding(NOT_REPRODUCED, f"{said}: not as published", high - low, None, test)
-
-
-def median_of(histogram: pd.DataFrame, side: str) -> float:
-    """The middle of the bin in which half of a side's postings is reached."""
-    rows = histogram[histogram["side"] == side]
-    reached = rows["count"].cumsum().to_numpy() >= rows["count"].sum() / 2
-    at = rows.iloc[int(np.argmax(reached))]
-    return float(at["bin_low"] + at["bin_high"]) / 2
-
-
 def untested(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     """A claim that no stage tests yet: `untested` says why."""
     return Finding(NOT_TESTED, query["reason"])
 
 
-QUERIES = {
-    "mean": mean,
-    "compare": compare,
-    "ratio": ratio,
-    "onset": onset,
-    "rising": rising,
-    "skew": skew,
-    "untested": untested,
-}
-"""What may stand under `here:`, and who answers it."""
+def number_of(system: str) -> int:
+    """'icf-p03' → 3."""
+    return int(system[len(system.rstrip("0123456789")) :])
 
 
 def what(query: Spec) -> str:

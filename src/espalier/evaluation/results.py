@@ -68,7 +68,8 @@ class Results:
 
     def paired(self, source: Mapping[str, Any], *systems: str) -> pd.DataFrame:
         """Values of several systems on the queries that all have, float64[queries, systems]."""
-        return pd.concat([self.per_query(source, s) for s in systems], axis=1, join="inner")
+        values = [self.per_query(source, system) for system in systems]
+        return pd.concat(values, axis=1, join="inner", keys=systems)
 
 
 def paper_of(table: str) -> str:

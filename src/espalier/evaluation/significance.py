@@ -20,6 +20,10 @@ POWER = 0.8
 """A test that would find less than this share of the effects in question lacks power."""
 
 
+NOISE = 1e-12
+"""Differences as small as this are rounding errors."""
+
+
 @dataclass(frozen=True)
 class Margin:
     """How large a difference still does not matter: the larger of the two."""
@@ -35,7 +39,7 @@ class Margin:
 
 def paired_t(differences: Values) -> tuple[float, float]:
     """Student's t and two-sided p; (0, 1) for identical systems, where the formula gives NaN."""
-    if len(differences) < 2 or not np.any(differences):
+    if len(differences) < 2 or nothing(differences):
         return 0.0, 1.0
     if constant(differences):
         return float(np.sign(differences[0]) * np.inf), 0.0
@@ -59,16 +63,21 @@ def equivalence(differences: Values, margin: float) -> float:
 
 def effect_size(differences: Values) -> float:
     """Cohen's d_z: mean over standard deviation; 0 for identical systems."""
-    if len(differences) < 2 or not np.any(differences):
+    if len(differences) < 2 or nothing(differences):
         return 0.0
     if constant(differences):
         return float(np.sign(differences[0]) * np.inf)
     return float(np.mean(differences) / np.std(differences, ddof=1))
 
 
+def nothing(differences: Values) -> bool:
+    """Whether there is no difference at all."""
+    return bool(np.abs(differences).max() <= NOISE)
+
+
 def constant(differences: Values) -> bool:
     """Whether all differences are the same, which leaves no spread to test against."""
-    return bool(np.ptp(differences) == 0)
+    return bool(np.ptp(differences) <= NOISE)
 
 
 def bootstrap(
@@ -145,8 +154,8 @@ def needed(differences: Values, margin: float, level: float, power: float) -> in
         return 2**31 - 1
     z = float(stats.norm.ppf(level))
     standard_errors = z + float(stats.norm.ppf(power))
-    spread = float(np.std(differences, ddof=1))
-    if spread == 0:
+    if constant(differences):
         return 2
+    spread = float(np.std(differences, ddof=1))
     n = (standard_errors * spread / margin) ** 2 + z**2 / 2
     return max(2, ceil(n)) if isfinite(n) and n < 2**31 - 1 else 2**31 - 1

@@ -20,7 +20,7 @@ from espalier.evaluation.results import Results
 from espalier.evaluation.significance import Margin, Values
 
 REPRODUCED = "reproduced"
-DIRECTION = "direction only"
+DIRECTION = "direction holds at this scale"
 NOT_REPRODUCED = "not reproduced"
 NOT_TESTED = "not tested at this scale"
 VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, NOT_TESTED)

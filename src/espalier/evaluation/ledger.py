@@ -23,7 +23,7 @@ def tally(rows: Rows) -> dict[str, int]:
 
 
 def counted(rows: Rows) -> str:
-    """The tally in words, e.g. '7 reproduced, 1 direction only, …'."""
+    """The tally in words, e.g. '7 reproduced, 1 direction holds at this scale, …'."""
     return ", ".join(f"{count} {verdict}" for verdict, count in tally(rows).items())
 
 

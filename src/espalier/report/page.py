@@ -14,7 +14,7 @@ from espalier.report.sections import Drawing, Section
 
 BADGES = {
     "reproduced": "yes",
-    "direction only": "partly",
+    "direction holds at this scale": "partly",
     "not reproduced": "no",
     "not tested at this scale": "open",
 }

@@ -131,7 +131,7 @@ def test_own_runs_and_judgments_stand_in_the_same_tables(tmp_path, view, base) -
     qrels.write_text("q1 0 d3 1\nq2 0 d0 1\nq9 0 d0 1\n")
     out = evaluated(tmp_path, view, [base, adopted], [qrels], own_runs=["theirs"])
     summary = json.loads(out["summary"].read_text())
-    assert summary["collection"]["qrels"] == "mine.qrels"
+    assert summary["qrels"] == "mine.qrels"
     assert summary["systems"]["theirs"]["RR@10"] == pytest.approx((1 + 1 / 2) / 2)
     assert summary["queries"]["judged"] == 2
     assert summary["queries"]["unjudged"] == 4 + 2

@@ -79,6 +79,7 @@ def evaluate(job: Job) -> dict[str, Any]:
     summary = {
         "paper": job.settings["paper"],
         "collection": trial.collection,
+        "qrels": trial.qrels,
         "relevance_level": trial.level,
         "measures": {chosen.name: chosen.described for chosen in trial.evaluator.chosen},
         "queries": {**trial.counts, "without_results": missing, "unknown": unknown},

@@ -30,7 +30,7 @@ def counted(rows: Rows) -> str:
 def as_text(rows: Rows) -> str:
     """The ledger as a table at most 100 columns wide, a block per paper."""
     layout = "{:<43} {:>12} {:>10}  {:<30}"
-    lines = [f"{len(rows)} claims: {counted(rows)}"]
+    lines = wrap(f"{len(rows)} claims: {counted(rows)}", WIDTH)
     for paper in dict.fromkeys(row["paper"] for row in rows):
         lines += ["", layout.format(paper, "published", "here", "verdict").rstrip(), "-" * WIDTH]
         for row in rows:

@@ -25,7 +25,9 @@ class Trial:
     """From which grade on binary measures take a document as relevant."""
     evaluator: measures.Evaluator
     collection: Mapping[str, Any]
-    """For the summary: the documents, the split, whose judgments."""
+    """For the summary: the documents and the split."""
+    qrels: str
+    """The file whose judgments count, or the split whose own do."""
     counts: Mapping[str, int]
     """For the summary: queries and judgments that count, and those left out."""
 
@@ -34,7 +36,7 @@ class Trial:
         count = self.evaluator.missing(run)
         if count == len(self.evaluator.judged):
             raise EspalierError(
-                f"{path}:1: no query of this run has a judgment in {self.collection['qrels']}; "
+                f"{path}:1: no query of this run has a judgment in {self.qrels}; "
                 "name judgments of its queries under 'evaluation.own_qrels'"
             )
         return count
@@ -65,7 +67,6 @@ def prepare(folder: Path, qrels_files: Sequence[Path], settings: Mapping[str, An
         "docs": manifest["docs"],
         "docs_count": manifest["docs_count"],
         "split": split["id"],
-        "qrels": qrels_files[0].name if qrels_files else split["id"],
     }
     left_out = measures.unjudged(queries, qrels) + split["unanswerable"]
     counts = {
@@ -76,4 +77,5 @@ def prepare(folder: Path, qrels_files: Sequence[Path], settings: Mapping[str, An
         "judged_elsewhere": strange,
     }
     evaluator = measures.Evaluator(qrels, measures.choose(settings["measures"], level))
-    return Trial(split["id"], queries, level, evaluator, collection, counts)
+    source = qrels_files[0].name if qrels_files else split["id"]
+    return Trial(split["id"], queries, level, evaluator, collection, source, counts)

@@ -28,6 +28,7 @@ SYSTEMS = {
 }
 MEASURES = ["nDCG@10", "RR@10", "AP", "P@1", "NumRelRet"]
 EVALUATION = {
+    "own_runs": [],
     "measures": MEASURES,
     "relevance_levels": {"msmarco-passage/trec-dl-*": 2},
     "alpha": 0.05,
@@ -54,7 +55,7 @@ def view(folder: Path) -> Path:
     (folder / "test.qrels").write_text("\n".join(judged) + "\n")
     manifest = {
         "docs": "made-up/docs", "docs_count": 60, "docs_sha256": "0" * 64,
-        "splits": {"test": {"id": "made-up/docs/test"}},
+        "splits": {"test": {"id": "made-up/docs/test", "unanswerable": 0, "not_sampled": 0}},
     }  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

@@ -39,7 +39,13 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     launch.add_arguments(chain)
     chain.add_argument("--cores", default="all", help="cores for Snakemake (default: all)")
     chain.add_argument("snakemake", nargs="*", help="after --: more options for Snakemake")
-    launch.add_arguments(rooms.add_parser("claims", help="the claims ledger as JSON"))
+    ledger = rooms.add_parser("claims", help="the claims ledger, as JSON or text")
+    launch.add_arguments(ledger)
+    ledger.add_argument("--format", choices=("json", "text"), default="json")
+    ledger.add_argument(
+        "--fail-on", action="append", default=[], metavar="VERDICT",
+        help=f"exit with {launch.FAILED_ON} when a claim has this verdict (may be repeated)",
+    )  # fmt: skip
     reports = rooms.add_parser("pages", help="the report and Snakemake's own")
     launch.add_arguments(reports)
     reports.add_argument("--cores", default="all", help="cores for Snakemake (default: all)")
@@ -65,8 +71,7 @@ def dispatch(given: argparse.Namespace) -> int:
     if given.room == "serve":
         return launch.serve(given.config, given.port)
     if given.room == "claims":
-        print(launch.claims(given.config), end="")
-        return 0
+        return launch.claims(given.config, given.format, given.fail_on)
     room_of(given.room).verbs[given.verb].run(given)
     return 0
 

@@ -5,14 +5,19 @@ its process ends, however it ends, so a killed run leaves nothing to unlock.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from espalier import config as configuration
 from espalier import files
 from espalier.errors import EspalierError
+
+FAILED_ON = 3
+"""Exit status of `espalier claims` when a claim has a verdict that it was told to fail on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,12 +110,26 @@ def where_to_look(folder: Path, results: Path, overlays: list[Path]) -> str:
     )
 
 
-def claims(overlays: list[Path]) -> str:
-    """The ledger of a finished run, as the JSON text that the chain wrote."""
-    path = configuration.experiment_folder(configuration.load(project_root(), overlays))
-    ledger = path / "claims.json"
-    if not ledger.is_file():
-        raise EspalierError(
-            f"{ledger}: no ledger yet; run 'make reproduce' (or 'make smoke') first"
-        )
-    return ledger.read_text()
+def claims(overlays: list[Path], form: str, fail_on: Sequence[str]) -> int:
+    """Print the ledger of a finished run, as JSON or text; the exit status.
+
+    That is `FAILED_ON` when a claim has one of the verdicts in `fail_on`: such claims are named on
+    standard error.
+    """
+    from espalier.evaluation import ledger
+    from espalier.evaluation.findings import VERDICTS
+
+    for verdict in fail_on:
+        if verdict not in VERDICTS:
+            known = ", ".join(f"'{known}'" for known in VERDICTS)
+            raise EspalierError(f"--fail-on '{verdict}' is no verdict; there are {known}")
+    folder = configuration.experiment_folder(configuration.load(project_root(), overlays))
+    path = folder / "claims.json"
+    if not path.is_file():
+        raise EspalierError(f"{path}: no ledger yet; run 'make reproduce' (or 'make smoke') first")
+    rows = json.loads(path.read_text())
+    print(ledger.as_json(rows) if form == "json" else ledger.as_text(rows), end="")
+    failed = [row for row in rows if row["verdict"] in fail_on]
+    for row in failed:
+        print(f"{row['id']}: {row['verdict']}: {row['why']}", file=sys.stderr)
+    return FAILED_ON if failed else 0

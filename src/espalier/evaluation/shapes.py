@@ -39,7 +39,8 @@ def onset(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     """From which point of a sweep on is every system equivalent to the family's baseline?
 
     Points are the numbers that end the systems' names. Equivalent from the published point (plus
-    the tolerance) on: reproduced; from a later one, but in the sweep's first half: direction holds at this scale.
+    the tolerance) on: reproduced; from a later one, but in the sweep's first half: the direction
+    holds.
     """
     table = results.table(f"evaluation/{query['paper']}.comparisons")
     sweep = {

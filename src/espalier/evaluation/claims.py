@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -68,11 +69,22 @@ def judge(
     for claim in claims:
         ((name, query),) = claim["here"].items()
         try:
+            require_collection(claim, results)
             finding = QUERIES[name](chosen(query, results), claim, results, rules)
         except Absent as reason:
             finding = Finding(NOT_TESTED, str(reason))
         rows.append(row(claim, finding))
     return rows
+
+
+def require_collection(claim: Mapping[str, Any], results: Results) -> None:
+    """Absent when a claim is about collections of one kind (`only`) and the run is on another."""
+    patterns = claim["scale"].get("only")
+    if not patterns or claim["paper"] not in results.summaries:
+        return
+    split = results.summaries[claim["paper"]]["collection"]["split"]
+    if not any(fnmatchcase(split, pattern) for pattern in patterns):
+        raise Absent(f"about {claim['scale']['name']}; this run is on {split}")
 
 
 def chosen(query: Mapping[str, Any], results: Results) -> dict[str, Any]:

@@ -60,12 +60,15 @@ def tolerated(published: float, tolerance: Mapping[str, float]) -> float:
 def mean(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     """An absolute value, comparable only on the collection where it was published.
 
-    Divided by `per`, if that is given: a number, or a column whose mean is the divisor.
+    What another system has is taken off with `less`, and the rest divided by `per`: a number, or a
+    column whose mean is the divisor.
     """
     values = results.per_query(query, query["system"])
+    if "less" in query:
+        values = (values - results.per_query(query, query["less"])).dropna()
     divisor = query.get("per", 1.0)
     if isinstance(divisor, str):
-        below = results.per_query({**query, "column": divisor}, query["system"])
+        below = results.per_query({**query, "column": divisor}, query["system"])[values.index]
     else:
         below = values * 0 + float(divisor)
     pair = np.stack([values.to_numpy(), below.to_numpy()], axis=1)
@@ -73,7 +76,9 @@ def mean(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     interval = ratios.interval(
         pair, "mean", samples=rules.samples, alpha=rules.alpha, seed=rules.seed
     )
-    said = f"{what(query)} of {query['system']} is {here:.4g} {level(rules)} {span(interval)}"
+    whose = " less ".join(query[key] for key in ("system", "less") if key in query)
+    unit = f" per {divisor}".replace("_", " ") if "per" in query else ""
+    said = f"{what(query)}{unit} of {whose} is {here:.4g} {level(rules)} {span(interval)}"
     elsewhere = published_elsewhere(claim["scale"], results.require(paper_in(query))["collection"])
     return held_against(claim, query.get("expect", "close"), here, said, elsewhere, interval)
 
@@ -85,7 +90,7 @@ def size(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     here = float(counts["judged"])
     if query["quantity"] == "judgments-per-query":
         here = counts["judgments"] / counts["judged"]
-    said = f"{query['quantity'].replace('-', ' ')}: {here:.4g}"
+    said = f"{here:.4g} {query['quantity'].replace('-', ' ')}"
     elsewhere = published_elsewhere(claim["scale"], summary["collection"])
     return held_against(claim, "close", here, said, elsewhere, None)
 

@@ -226,15 +226,17 @@ def latencies(
 ) -> pd.DataFrame:
     """Nanoseconds of each of `most` queries under each setting, interleaved query by query.
 
-    The median of `repeats` rounds; a first round, not counted, compiles and warms. Columns system
-    (`prefix`-setting), query_id, total_ns.
+    The median of `repeats` rounds; a first round, not counted, compiles and warms. The setting that
+    begins, and finds the query's postings out of the caches, changes from query to query. Columns
+    system (`prefix`-setting), query_id, total_ns.
     """
     ready = [(setting, *opened.for_setting(setting)) for setting in settings]
     chosen = list(opened.encoded["query_id"].unique()[:most])
     taken: dict[tuple[str, str], list[int]] = {}
     for _ in range(repeats + 1):
-        for query_id in tqdm(chosen, desc="latency", unit="query", mininterval=2):
-            for setting, index, queries in ready:
+        for i, query_id in enumerate(tqdm(chosen, desc="latency", unit="query", mininterval=2)):
+            turn = i % len(ready)
+            for setting, index, queries in [*ready[turn:], *ready[:turn]]:
                 started = time.perf_counter_ns()
                 search(index, queries[query_id], setting, setting.get("k", k))
                 passed = time.perf_counter_ns() - started

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from espalier.cli import dispatch, parser_for
 from espalier.errors import EspalierError
 from espalier.evaluation import runs
 from espalier.evaluation.commands import room
-from espalier.stage import Job
 
 DOCS = [f"d{i}" for i in range(8)]
 QUERIES = [f"q{i}" for i in range(1, 7)]
@@ -49,17 +49,14 @@ def view(tmp_path) -> Path:
     return folder
 
 
-def call(tmp_path: Path, verb: str, settings: dict, **inputs) -> dict[str, Path]:
-    """Run a stage's function; its outputs by name."""
-    stage = room.verbs[verb]
-    names = [declared.rstrip("+?") for declared in stage.inputs]
-    outputs = {name: tmp_path / "out" / name for name in stage.outputs}
-    (tmp_path / "out").mkdir(exist_ok=True)
-    job = Job(
-        {"seed": 1, "paper": "colbert", **settings}, 1,
-        {name: inputs.get(name, []) for name in names}, outputs,
-    )  # fmt: skip
-    stage.function(job)
+def call(tmp_path: Path, verb: str, settings: dict, **inputs: list[Path]) -> dict[str, Path]:
+    """Run a stage by its command line; its outputs by name."""
+    outputs = {name: tmp_path / "out" / name for name in room.verbs[verb].outputs}
+    line = ["evaluation", verb, "--record", str(tmp_path / "out" / f"{verb}.json")]
+    line += ["--settings", json.dumps({"seed": 1, "paper": "colbert", **settings})]
+    for name, paths in [*inputs.items(), *((name, [path]) for name, path in outputs.items())]:
+        line += [f"--{name.replace('_', '-')}", *map(str, paths)]
+    dispatch(parser_for(line).parse_args(line))
     return outputs
 
 

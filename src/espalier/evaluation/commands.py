@@ -84,6 +84,7 @@ def evaluate(job: Job) -> dict[str, Any]:
         "measures": {chosen.name: chosen.described for chosen in trial.evaluator.chosen},
         "queries": {**trial.counts, "without_results": missing, "unknown": unknown},
         "systems": measures.means(per_query),
+        "own_runs": settings["own_runs"],
         "replicates": repeated,
     }
     per_query.to_parquet(job.out("per_query"), index=False)

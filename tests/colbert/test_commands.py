@@ -1,13 +1,19 @@
 """The verbs one after another on a small collection, twice: the same bytes."""
 
 import json
+import logging
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from espalier import files
 from espalier.cli import main
@@ -19,6 +25,10 @@ from espalier.evaluation import runs
 from tests.colbert import published
 
 SWEEP = [f"{order}-p{p:02d}" for order in ("first", "icf") for p in range(1, 9)]
+FIT = {
+    "learning_rate": 1e-3, "warmup": 0.1, "accumulate": 1, "processes": 1, "bf16": False,
+    "gradient_checkpointing": False, "checkpoint_seconds": 300,
+}  # fmt: skip
 SYSTEMS = sorted([*SWEEP, "icf-s0.5", "icf-s0.9", "icf-p03-d0.5"])
 
 
@@ -42,7 +52,7 @@ def settings(bert):
         "models": {"encoder": f"folder:{bert}"},
         "colbert": {
             "encoder": {**encoder, "drop_punctuation": True},
-            "training": {**training, "learning_rate": 1e-3, "warmup": 0.1},
+            "training": {**training, **FIT},
             "shards": 2,
             "index": {"subquantizers": 4, "bits": 8, "sample": 0.05},
             "retrieval": {
@@ -119,6 +129,38 @@ def test_the_chain_of_verbs(material, settings, once, tmp_path):
 
     for name in ("model", "shards", "indexes", "runs", "counts.parquet"):
         assert files.sha256_of(once / name) == files.sha256_of(twice / name), name
+
+
+def test_a_killed_training_ends_in_the_same_model(material, settings, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    training = {**settings["colbert"]["training"], "triples": 800, "checkpoint_seconds": 0}
+    given = {**settings, "colbert": {**settings["colbert"], "training": training}}
+    made = {}
+    for name in ("whole", "killed"):
+        made[name] = [
+            *("colbert", "train", "--view", str(material / "view")),
+            *("--candidates", str(material / "bm25"), "--model", str(tmp_path / name)),
+            *("--record", str(tmp_path / f"{name}.json"), "--settings", json.dumps(given)),
+        ]
+    assert main(made["whole"]) in (None, 0)
+
+    checkpoint = tmp_path / ".killed.checkpoint"
+    process = subprocess.Popen([sys.executable, "-m", "espalier", *made["killed"]])
+    while not checkpoint.exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    steps = len(torch.load(checkpoint, weights_only=True)["state"]["losses"])
+    assert 1 <= steps < 200
+    assert not (tmp_path / "killed").exists()
+
+    assert main(made["killed"]) in (None, 0)
+    assert f"going on from {checkpoint}" in caplog.text
+    assert not checkpoint.exists()
+    assert files.sha256_of(tmp_path / "killed") == files.sha256_of(tmp_path / "whole")
+    metrics = [json.loads((tmp_path / f"{name}.json").read_text())["metrics"] for name in made]
+    assert metrics[0] == metrics[1]
 
 
 def test_a_checkpoint_that_made_no_shard_is_refused(material, settings, once, tmp_path, caplog):

@@ -1,3 +1,9 @@
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,6 +12,7 @@ import torch
 from espalier.colbert import encoder, training
 from espalier.colbert.training import Triple
 from espalier.errors import EspalierError
+from espalier.models.checkpoints import Checkpoint
 
 QRELS = pd.DataFrame(
     [("q1", "a", 1), ("q1", "b", 0), ("q2", "c", 2), ("q3", "d", 1), ("q4", "b", 0)],
@@ -48,7 +55,7 @@ def test_without_any_triple_the_config_is_named():
 def test_relevant_documents_of_a_batch_are_no_negatives():
     batch = [Triple("q1", "a", "x"), Triple("q2", "c", "a"), Triple("q1", "e", "y")]
     relevant = {("q1", "a"), ("q1", "e"), ("q2", "c")}
-    found = training.also_relevant(batch, ["a", "c", "e", "x", "a", "y"], relevant)
+    found = training.also_relevant(batch, relevant)
     assert np.argwhere(found).tolist() == [[0, 2], [0, 4], [2, 0], [2, 4]]
 
 
@@ -59,15 +66,24 @@ def model(bert):
     return encoder.new(bert, **shape, drop_punctuation=True)
 
 
-def test_scores_of_a_batch_are_sums_of_maxima_over_kept_tokens(model):
-    queries = model.layout.queries(["sparse graph", "tree"])
-    docs = model.layout.docs(["graph, of the tree.", "node", "dense (vector) norm"])
-    scores = training.all_pairs(model, queries, docs).detach().numpy()
-    embedded = dict(model.encode_docs(docs))
-    for i, query in enumerate(model.encode(queries)):
+def test_scores_of_a_part_are_sums_of_maxima_over_kept_tokens(model):
+    queries = {"q1": "sparse graph", "q2": "tree"}
+    docs = {"a": "graph, of the tree.", "b": "node", "c": "dense (vector) norm", "d": "edge"}
+    tokens = training.shortened(model, docs, 12)
+    part = [Triple("q1", "a", "b"), Triple("q2", "c", "d")]
+    own, scores = training.scored(model, part, queries, tokens, bf16=False)
+    assert own == range(2)
+    embedded = dict(model.encode_docs([tokens[name] for name in "acbd"]))
+    for i, query in enumerate(model.encode(model.layout.queries(list(queries.values())))):
         for j, doc in embedded.items():
             expected = (query @ doc.astype(np.float32).T).max(axis=1).sum()
-            assert scores[i, j] == pytest.approx(expected, abs=2e-2)
+            assert scores[i, j].item() == pytest.approx(expected, abs=2e-2)
+
+
+def test_a_batch_is_split_evenly():
+    whole = list("abcdefg")
+    assert [list(p) for p in training.split(whole, 3)] == [list("abc"), list("def"), ["g"]]
+    assert [list(p) for p in training.split(whole[:2], 3)] == [["a"], ["b"]]
 
 
 def test_documents_are_cut_before_their_last_token(model):
@@ -94,10 +110,34 @@ def toy():
     return data, queries, docs, qrels
 
 
-def fitted(model):
-    return training.train(
-        model, *toy(), doc_maxlen=12, batch_size=10, learning_rate=5e-3, warmup=0.1
-    )
+FIT = {
+    "doc_maxlen": 12, "batch_size": 10, "accumulate": 1, "learning_rate": 5e-3, "warmup": 0.1,
+    "bf16": False, "gradient_checkpointing": False,
+}  # fmt: skip
+
+
+class Never(Checkpoint):
+    """Nothing saved, nothing to save."""
+
+    due = False
+
+    def __init__(self):
+        super().__init__(Path("none"), "", 0)
+
+
+def fitted(model, checkpoint=None, **changed):
+    return training.train(model, *toy(), checkpoint or Never(), **{**FIT, **changed})
+
+
+def small(bert):
+    torch.manual_seed(4)
+    shape = {"layers": 1, "dimensions": 8, "query_length": 8, "doc_maxlen": 12}
+    return encoder.new(bert, **shape, drop_punctuation=True)
+
+
+def same_weights(one, other):
+    weights = other.state_dict()
+    return all(torch.equal(value, weights[name]) for name, value in one.state_dict().items())
 
 
 def test_training_learns(model):
@@ -108,23 +148,125 @@ def test_training_learns(model):
 
 
 def test_training_twice_gives_the_same_weights(bert):
-    shape = {"layers": 1, "dimensions": 8, "query_length": 8, "doc_maxlen": 12}
-    weights = []
-    for _ in range(2):
-        torch.manual_seed(4)
-        model = encoder.new(bert, **shape, drop_punctuation=True)
+    models = [small(bert), small(bert)]
+    for model in models:
         fitted(model)
-        weights.append(model.state_dict())
-    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    assert same_weights(*models)
+
+
+class Killed(Exception):  # noqa: N818 - no error
+    """Stands for the end of a process."""
+
+
+class UntilKilled(Checkpoint):
+    """Saves after each step, until so many are saved."""
+
+    due, left = True, 7
+
+    def save(self, state):
+        super().save(state)
+        self.left -= 1
+        if not self.left:
+            raise Killed
+
+
+def test_a_training_cut_off_goes_on_as_if_it_had_not_been(bert, tmp_path):
+    whole = small(bert)
+    metrics = fitted(whole)
+    with pytest.raises(Killed):
+        fitted(small(bert), UntilKilled(tmp_path / "c", "key", 0))
+    torch.manual_seed(9)  # where it stood does not depend on the generator
+    resumed = small(bert)
+    steps = len(Checkpoint(tmp_path / "c", "key", 0).load()["losses"])
+    assert steps == 7
+    assert fitted(resumed, Checkpoint(tmp_path / "c", "key", 1e9)) == metrics
+    assert same_weights(whole, resumed)
+
+
+def test_the_parts_of_a_batch_add_up(bert, monkeypatch):
+    """Loss and gradients of one step are the means of those of its two halves."""
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: None)
+    data, *rest = toy()
+
+    def step(triples, **changed):
+        model = small(bert)
+        metrics = training.train(model, triples, *rest, Never(), **{**FIT, **changed})
+        assert metrics["steps"] == 1
+        return metrics["loss_start"], {n: p.grad for n, p in model.named_parameters()}
+
+    loss, gradients = step(data[:10], accumulate=2)
+    (loss_a, gradients_a), (loss_b, gradients_b) = step(data[:5]), step(data[5:10])
+    assert loss == pytest.approx((loss_a + loss_b) / 2)
+    assert loss_a != pytest.approx(loss_b)
+    for name, gradient in gradients.items():
+        expected = (gradients_a[name] + gradients_b[name]) / 2
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_recomputed_layers_give_the_same_weights(bert, monkeypatch):
+    models = [small(bert), small(bert)]
+    calls = []
+    layer = models[1].trunk.encoder.layer[0].attention
+    layer.register_forward_hook(lambda *_: calls.append(1))
+    fitted(models[0])
+    fitted(models[1], gradient_checkpointing=True)
+    # Twice for queries and for documents, in each of 40 steps.
+    assert len(calls) == 160
+    for name, value in models[0].state_dict().items():
+        torch.testing.assert_close(models[1].state_dict()[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_bfloat16_trains_nearly_as_well(bert):
+    full, half = small(bert), small(bert)
+    losses = [fitted(full)["loss_end"], fitted(half, bf16=True)["loss_end"]]
+    assert not same_weights(full, half)
+    assert losses[1] == pytest.approx(losses[0], rel=0.1)
+    assert all(p.dtype == torch.float32 for p in half.parameters())
+
+
+PROGRAM = """
+import sys, torch
+from pathlib import Path
+from espalier.colbert import encoder
+from espalier.models import parallel
+from espalier.models.checkpoints import Checkpoint
+from tests.colbert.test_training import fitted, small
+
+torch.set_num_threads(1)
+parallel.start(torch.device("cpu"))
+fitted(small(Path(sys.argv[1])), Checkpoint(Path(sys.argv[2]), "key", 0), batch_size=7)
+"""
+
+
+def test_two_processes_give_the_losses_of_one(bert, tmp_path):
+    """Seven triples a batch: four and three; one in the last: one and none."""
+    curves = []
+    for world in (1, 2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(bert), str(tmp_path / str(world))],
+                env={**os.environ, **shared, "RANK": str(rank)},
+            )
+            for rank in range(world)
+        ]
+        assert [process.wait(timeout=120) for process in processes] == [0] * world
+        state = Checkpoint(tmp_path / str(world), "key", 0).load()
+        curves.append([state["losses"], state["accuracies"]])
+    assert len(curves[0][0]) == 58
+    np.testing.assert_allclose(curves[1], curves[0], rtol=2e-3, atol=1e-4)
 
 
 def test_empty_documents_are_left_out(model):
     data = [Triple("q", "p", "empty"), Triple("q", "p", "n")]
     docs = {"p": "graph", "n": "tree", "empty": ""}
     qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["p"], "relevance": [1]})
-    options = {"doc_maxlen": 12, "batch_size": 1, "learning_rate": 1e-3, "warmup": 0.0}
-    metrics = training.train(model, data, {"q": "graph"}, docs, qrels, **options)
+    options = {**FIT, "batch_size": 1, "warmup": 0.0}
+    metrics = training.train(model, data, {"q": "graph"}, docs, qrels, Never(), **options)
     assert metrics["steps"] == 1
     assert np.isfinite(metrics["loss_end"])
     with pytest.raises(EspalierError, match="empty"):
-        training.train(model, data[:1], {"q": "graph"}, docs, qrels, **options)
+        training.train(model, data[:1], {"q": "graph"}, docs, qrels, Never(), **options)

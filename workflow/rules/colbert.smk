@@ -25,8 +25,9 @@ rule colbert_train:
         runtime=240,
     params:
         settings=settings("models.encoder", "colbert.encoder", "colbert.training"),
+        launch=launch("colbert.training"),
     shell:
-        "espalier colbert train --view {input.view} --candidates {input.candidates}"
+        "{params.launch} colbert train --view {input.view} --candidates {input.candidates}"
         " --model {output.model}"
         " --record {output.record} --settings {params.settings:q} --log {log}"
         " --threads {threads}"

@@ -15,16 +15,17 @@ SPLIT = "test"
 def train(job: Job) -> dict[str, Any]:
     """Train the encoder on the judged queries of a view and on BM25's mistakes.
 
-    Without settings for training a published checkpoint is converted as it is; view and
-    candidates are not read and may be left out.
+    A run that was killed goes on where it stood. Without settings for training a published
+    checkpoint is converted as it is; view and candidates are not read and may be left out.
     """
     from espalier.colbert import encoder, training
     from espalier.collections import candidates
     from espalier.collections.view import View
-    from espalier.models import devices
+    from espalier.models import devices, parallel
     from espalier.models.locate import locate
 
     devices.seeded(job.seed, job.threads)
+    parallel.start(devices.device())
     settings = job.settings["colbert"]
     fit = settings["training"] and dict(settings["training"])
     folder = locate(job.settings["models"]["encoder"], nested=True)
@@ -32,7 +33,8 @@ def train(job: Job) -> dict[str, Any]:
     if fit is None:
         encoder.save(job.out("model"), model)
         return {"triples": 0}
-    count, negatives = fit.pop("triples"), fit.pop("negatives")
+    count, negatives, seconds = (fit.pop(k) for k in ("triples", "negatives", "checkpoint_seconds"))
+    del fit["processes"]  # the rule started so many
     view = View(job.path("view"))
     data = training.triples(
         view.qrels(TRAIN_SPLIT),
@@ -48,6 +50,7 @@ def train(job: Job) -> dict[str, Any]:
         view.queries(TRAIN_SPLIT),
         {doc.doc_id: text_of(doc) for doc in view.docs() if doc.doc_id in wanted},
         view.qrels(TRAIN_SPLIT),
+        job.checkpoint(seconds),
         **fit,
     )
     encoder.save(job.out("model"), model)

@@ -54,6 +54,7 @@ def settings(bert):
             "encoder": {**encoder, "drop_punctuation": True},
             "training": {**training, **FIT},
             "shards": 2,
+            "store": {"bits": 4, "sample": 0.3},
             "index": {"subquantizers": 4, "bits": 8, "sample": 0.05},
             "retrieval": {
                 "k_prime": 20,
@@ -84,8 +85,12 @@ def chain(material: Path, settings: dict, out: Path) -> Path:
     shards = [out / "shards" / str(number) for number in range(2)]
     indexes = [out / "indexes" / kept for kept in ("1", "0.5")]
     done("train", view=view, candidates=material / "bm25", model=model)
+    codec = []
+    if settings["colbert"]["store"]["bits"] < 16:
+        codec = [out / "codec"]
+        done("codec", view=view, model=model, codec=codec)
     for number, shard in enumerate(shards):
-        done("encode", {"shard": number}, view=view, model=model, shard=shard)
+        done("encode", {"shard": number}, view=view, model=model, codec=codec, shard=shard)
     for index in indexes:
         done("index", {"kept": index.name}, model=model, shards=shards, index=index)
     searched = {"view": view, "model": model, "shards": shards, "indexes": indexes}

@@ -92,3 +92,23 @@ def test_parts_that_do_not_fit_are_refused(tmp_path):
     (tmp_path / "b" / "embeddings.npy").write_bytes(b"")
     with pytest.raises(EspalierError, match="not a shard"):
         store.read(tmp_path / "b")
+
+
+@pytest.mark.parametrize("file", ["embeddings.npy", "tokens.npy", "offsets.npy", "doc_ids.txt"])
+def test_a_bit_turned_over_is_found(tmp_path, file):
+    for name in ("a", "b"):
+        write(tmp_path / name, [3, 0, 5])
+    store.verify([tmp_path / "a", tmp_path / "b"])
+    path = tmp_path / "b" / file
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(EspalierError, match=f"b/{file}: damaged; delete .*b and run again"):
+        store.verify([tmp_path / "a", tmp_path / "b"])
+
+
+def test_a_file_without_a_checksum_is_refused(tmp_path):
+    write(tmp_path / "a", [3])
+    (tmp_path / "a" / "other.npy").touch()
+    with pytest.raises(EspalierError, match="differ"):
+        store.read(tmp_path / "a")

@@ -33,11 +33,44 @@ rule colbert_train:
         " --threads {threads}"
 
 
-rule colbert_encode:
-    """Passages and encoder -> embeddings of one slice."""
+rule colbert_codec:
+    """Passages and encoder -> centroids and buckets that compress embeddings."""
     input:
         view="<results>/collection/passages",
         model="<results>/colbert/model",
+        code=code("colbert.encoder", "colbert.compression", "collections.view")
+        + [commands("colbert")],
+    output:
+        codec=directory("<results>/colbert/codec"),
+        record="<results>/records/colbert-codec.json",
+    log:
+        "<results>/logs/colbert-codec.log",
+    benchmark:
+        "<results>/benchmarks/colbert-codec.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    params:
+        settings=settings("colbert.store"),
+    shell:
+        "espalier colbert codec --view {input.view} --model {input.model} --codec {output.codec}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_encode:
+    """Passages, encoder and, if embeddings are compressed, codec -> embeddings of one slice."""
+    input:
+        view="<results>/collection/passages",
+        model="<results>/colbert/model",
+        codec=(
+            "<results>/colbert/codec"
+            if config["colbert"]["store"]["bits"] < 16
+            else []
+        ),
         code=code("colbert.encoder", "colbert.store", "collections.view")
         + [commands("colbert")],
     output:
@@ -56,7 +89,8 @@ rule colbert_encode:
     params:
         settings=settings_with("shard", "colbert.shards"),
     shell:
-        "espalier colbert encode --view {input.view} --model {input.model} --shard {output.shard}"
+        "espalier colbert encode --view {input.view} --model {input.model} --codec {input.codec}"
+        " --shard {output.shard}"
         " --record {output.record} --settings {params.settings:q} --log {log}"
         " --threads {threads}"
 

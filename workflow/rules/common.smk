@@ -397,6 +397,8 @@ def record_files():
         names.append("best-selection-quality")
     if "colbert" in PAPERS:
         names += [f"colbert-{verb}" for verb in ["train", "sweep", "latency"]]
+        if config["colbert"]["store"]["bits"] < 16:
+            names.append("colbert-codec")
         names += expand("colbert-index-{kept}", kept=KEPT)
         names += expand(
             "colbert-encode-{shard}", shard=range(config["colbert"]["shards"])

@@ -57,11 +57,44 @@ def train(job: Job) -> dict[str, Any]:
     return {"triples": len(data), **metrics}
 
 
-@room.stage(inputs=("view", "model"), outputs=("shard",))
+@room.stage(inputs=("view", "model"), outputs=("codec",))
+def codec(job: Job) -> dict[str, Any]:
+    """Fit what compresses embeddings to those of a sample of the documents."""
+    import math
+
+    import numpy as np
+
+    from espalier.colbert import compression, encoder
+    from espalier.collections.view import View
+    from espalier.models import devices
+
+    devices.seeded(job.seed, job.threads)
+    settings = job.settings["colbert"]["store"]
+    view = View(job.path("view"))
+    size = math.ceil(settings["sample"] * view.docs_count)
+    drawn = np.random.default_rng(job.seed).choice(view.docs_count, size, replace=False)
+    chosen = set(drawn.tolist())
+    model = encoder.load(job.path("model"))
+    texts = [text_of(doc) for i, doc in enumerate(view.docs()) if i in chosen]
+    rows = [rows for _, rows in model.encode_docs(model.layout.docs(texts))]
+    sample = np.concatenate([np.empty((0, model.dimensions), dtype=np.float16), *rows])
+    total = len(sample) / size * view.docs_count
+    fitted = compression.fit(sample, total, settings["bits"], job.seed)
+    job.out("codec").mkdir()
+    fitted.save(job.out("codec"))
+    return {
+        "documents": size,
+        "embeddings": len(sample),
+        "centroids": len(fitted.centroids),
+        "bytes_per_embedding": fitted.width,
+    }
+
+
+@room.stage(inputs=("view", "model", "codec?"), outputs=("shard",))
 def encode(job: Job) -> dict[str, Any]:
-    """Embed one slice of the collection."""
+    """Embed one slice of the collection, compressed by a codec if there is one."""
     from espalier import files
-    from espalier.colbert import encoder, store
+    from espalier.colbert import compression, encoder, store
     from espalier.collections.view import View
     from espalier.models import devices
 
@@ -79,11 +112,13 @@ def encode(job: Job) -> dict[str, Any]:
         model.encode_docs(tokens),
         model.dimensions,
         files.sha256_of(job.path("model")),
+        next(map(compression.load, job.paths("codec")), None),
     )
     return {
         "documents": described["documents"],
         "documents_empty": sum(len(ids) == 0 for ids in tokens),
         "embeddings": described["embeddings"],
+        "bits": described["bits"],
     }
 
 
@@ -98,6 +133,7 @@ def index(job: Job) -> dict[str, Any]:
     from espalier.colbert import static, store
 
     shards = store.open_store(job.paths("shards")).shards
+    store.verify(job.paths("shards"))
     vocabulary = json.loads((job.path("model") / "config.json").read_text())["vocab_size"]
     frequencies = np.stack(
         [f(shards, vocabulary) for f in (store.frequency, store.document_frequency)]
@@ -206,6 +242,7 @@ def opened(job: Job) -> tuple[Mapping[str, str], Any, Mapping[float, int]]:
     devices.seeded(job.seed, job.threads)
     settings = job.settings["colbert"]["retrieval"]
     embeddings = store.open_store(job.paths("shards"))
+    store.verify(job.paths("shards"))
     if files.sha256_of(job.path("model")) != embeddings.encoder:
         raise EspalierError(
             f"{job.paths('shards')[0]}: made by another encoder than {job.path('model')}; "

@@ -1,8 +1,8 @@
 """Exact MaxSim over documents of any length, straight from the store.
 
 Tonellotto and Macdonald (CIKM 2021), equation 1: s(q, d) = sum_i max_j phi_i . psi_j. Document by
-document: widen its half-precision rows, which then lie in the nearest cache; multiply a few at a
-time with the whole query; keep the maxima.
+document: widen its half-precision rows, or read compressed ones back, which then lie in the
+nearest cache; multiply a few at a time with the whole query; keep the maxima.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +12,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from espalier.colbert.compression import Packed, unpack
 from espalier.colbert.tiles import TOKENS, WIDTH, raise_maxima
 
 SIGN = np.int32(-(2**31))
@@ -20,24 +21,29 @@ SIGN = np.int32(-(2**31))
 
 def maxsim(
     query: NDArray[np.float32],
-    embeddings: NDArray[np.float16],
+    embeddings: NDArray[np.float16] | Packed,
     offsets: NDArray[np.int64],
     documents: NDArray[np.int64],
 ) -> NDArray[np.float32]:
     """Scores float32[n] of `documents` int64[n]: sums of maxima, in single precision.
 
-    `query` float32[q, d]; `embeddings` float16[tokens, d], memory-mapped or not; document i has
-    the rows offsets[i] to offsets[i + 1]. A document without embeddings scores -inf. Torch's
+    `query` float32[q, d]; `embeddings` [tokens, d], memory-mapped or not; document i has the rows
+    offsets[i] to offsets[i + 1]. A document without embeddings scores -inf. Torch's
     number of threads holds here too.
     """
     if query.shape[1] != embeddings.shape[1]:  # the kernel would read past the end
         raise ValueError(f"{query.shape[1]} dimensions against {embeddings.shape[1]}")
     scores = np.empty(len(documents), dtype=np.float32)
     starts, ends = offsets[documents], offsets[documents + 1]
-    laid, bits = panels(query), embeddings.view(np.int16)
+    laid = panels(query)
 
     def part(a: int, b: int) -> None:
-        sums_of_maxima(laid, bits, starts[a:b], ends[a:b], scores[a:b])
+        bounds = starts[a:b], ends[a:b], scores[a:b]
+        if isinstance(embeddings, Packed):
+            codec = embeddings.codec
+            score_packed(laid, embeddings.rows, codec.centroids, codec.table, *bounds)
+        else:
+            score_halves(laid, embeddings.view(np.int16), *bounds)
 
     bounds = shares(ends - starts, torch.get_num_threads())
     if len(bounds) == 2:
@@ -82,7 +88,7 @@ def widen(narrow: NDArray[np.int16], wide: NDArray[np.float32]) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def sums_of_maxima(
+def score_halves(
     query: NDArray[np.float32],
     embeddings: NDArray[np.int16],
     starts: NDArray[np.int64],
@@ -93,23 +99,58 @@ def sums_of_maxima(
 
     `query` as `panels` gives it; `embeddings` int16[tokens, d], the bits of half precision.
     """
-    dimensions = embeddings.shape[1]
+    rows = room(starts, ends, query.shape[1])
+    best = np.empty(WIDTH, dtype=np.float32)
+    for i in range(len(starts)):
+        widen(embeddings[starts[i] : ends[i]], rows)
+        scores[i] = sum_of_maxima(query, rows, ends[i] - starts[i], best)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def score_packed(
+    query: NDArray[np.float32],
+    embeddings: NDArray[np.uint8],
+    centroids: NDArray[np.float32],
+    table: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    scores: NDArray[np.float32],
+) -> None:
+    """`score_halves` of compressed embeddings uint8[tokens, width] and their codec's arrays."""
+    rows = room(starts, ends, query.shape[1])
+    best = np.empty(WIDTH, dtype=np.float32)
+    for i in range(len(starts)):
+        unpack(embeddings[starts[i] : ends[i]], centroids, table, rows)
+        scores[i] = sum_of_maxima(query, rows, ends[i] - starts[i], best)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def room(
+    starts: NDArray[np.int64], ends: NDArray[np.int64], dimensions: int
+) -> NDArray[np.float32]:
+    """Space for the longest document's rows and a tile more, float32[rows, dimensions]."""
     longest = 0
     for i in range(len(starts)):
         longest = max(longest, ends[i] - starts[i])
-    rows = np.empty((longest + TOKENS, dimensions), dtype=np.float32)
-    best = np.empty(WIDTH, dtype=np.float32)
-    for i in range(len(starts)):
-        n = ends[i] - starts[i]
-        widen(embeddings[starts[i] : ends[i]], rows)
-        if n > 0:
-            for row in range(n, -(-n // TOKENS) * TOKENS):
-                rows[row] = rows[n - 1]  # fills the last tile and changes no maximum
-        score = np.float32(0.0)
-        for panel in query:
-            best[:] = -np.inf
-            for first in range(0, n, TOKENS):
-                raise_maxima(rows, first, panel, best)
-            for maximum in best:
-                score += maximum
-        scores[i] = score
+    return np.empty((longest + TOKENS, dimensions), dtype=np.float32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def sum_of_maxima(
+    query: NDArray[np.float32], rows: NDArray[np.float32], n: int, best: NDArray[np.float32]
+) -> np.float32:
+    """Equation 1 for a document of the first `n` rows; those after are overwritten, as is `best`.
+
+    -inf for n = 0.
+    """
+    if n > 0:
+        for row in range(n, -(-n // TOKENS) * TOKENS):
+            rows[row] = rows[n - 1]  # fills the last tile and changes no maximum
+    score = np.float32(0.0)
+    for panel in query:
+        best[:] = -np.inf
+        for first in range(0, n, TOKENS):
+            raise_maxima(rows, first, panel, best)
+        for maximum in best:
+            score += maximum
+    return score

@@ -231,7 +231,9 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         folder.mkdir()
         made = synthetic_store(folder / "shard", documents)
         kept = [np.ones(len(shard.embeddings), np.bool_) for shard in made.shards]
-        built, _ = index.build(made.shards, kept, sample=0.05, subquantizers=16, bits=8, seed=SEED)
+        built, _ = index.build(
+            made.shards, kept, sample=0.05, subquantizers=16, bits=8, metric="l2", seed=SEED
+        )
         index.write(folder / "index", built, np.zeros((2, 1), np.int64), made.shards, 1.0)
         done = subprocess.run(
             [sys.executable, "-c", program, str(folder)], check=True, capture_output=True, text=True

@@ -11,18 +11,21 @@ from espalier.colbert.retrieval import nearest
 from espalier.errors import EspalierError
 
 
-def shards_of(tmp_path, lengths, documents_a_shard):
-    """Shards of random unit vectors; the embeddings, numbered through."""
+def shards_of(tmp_path, counts, documents_a_shard, *, dimensions=8, lengths=False):
+    """Shards of random unit vectors, or of several `lengths`; the embeddings, numbered through."""
     rng = np.random.default_rng(7)
     folders, everything = [], []
-    for start in range(0, len(lengths), documents_a_shard):
-        own = lengths[start : start + documents_a_shard]
-        rows = [rng.normal(size=(n, 8)) for n in own]
-        rows = [(r / np.linalg.norm(r, axis=1, keepdims=True)).astype(np.float16) for r in rows]
+    for start in range(0, len(counts), documents_a_shard):
+        own = counts[start : start + documents_a_shard]
+        rows = [rng.normal(size=(n, dimensions)) for n in own]
+        rows = [r / np.linalg.norm(r, axis=1, keepdims=True) for r in rows]
+        if lengths:
+            rows = [r * rng.uniform(0.5, 2, (len(r), 1)) for r in rows]
+        rows = [r.astype(np.float16) for r in rows]
         tokens = [np.zeros(n, dtype=np.int64) for n in own]
         doc_ids = [f"d{start + i}" for i in range(len(own))]
         folders.append(tmp_path / f"shard{start}")
-        store.write(folders[-1], doc_ids, tokens, enumerate(rows), 8, "e")
+        store.write(folders[-1], doc_ids, tokens, enumerate(rows), dimensions, "e")
         everything += rows
     return store.open_store(folders), np.concatenate(everything).astype(np.float32)
 
@@ -33,7 +36,7 @@ def whole(opened):
 
 
 def built_of(opened, kept=None, **changed):
-    settings = {"sample": 0.05, "subquantizers": 4, "bits": 8, "seed": 1, **changed}
+    settings = {"sample": 0.05, "subquantizers": 4, "bits": 8, "metric": "l2", "seed": 1, **changed}
     return ann.build(opened.shards, kept or whole(opened), **settings)
 
 
@@ -133,6 +136,40 @@ def test_index_of_partitions_is_the_same_bytes_twice_and_finds_neighbours(tmp_pa
     np.testing.assert_array_equal(hits, alone)
     assert faiss.cvar.distance_compute_blas_threshold == usual
     assert np.mean([i * 50 in row for i, row in enumerate(hits)]) > 0.95
+
+
+def test_an_index_is_the_same_bytes_for_any_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(ann, "BLOCK", 6_000)  # of which the last piece is short
+    opened, _ = shards_of(tmp_path, [12] * 1000, 600, dimensions=64)
+    usual = faiss.omp_get_max_threads()
+    built = []
+    for threads in (1, 2, 3):
+        with ann.threads(threads):
+            index, plan = built_of(opened, sample=0.9, subquantizers=8)
+        built.append(faiss.serialize_index(index).tobytes())
+    assert plan.partitions == 256
+    assert built[0] == built[1] == built[2]
+    assert faiss.omp_get_max_threads() == usual
+
+
+@pytest.mark.parametrize("documents", [50, 1000])
+def test_by_inner_product_the_largest_is_nearest(tmp_path, documents):
+    """Of vectors of several lengths, unlike the distance; exactly, and by partitions nearly."""
+    opened, everything = shards_of(tmp_path, [12] * documents, documents, lengths=True)
+    for metric, nearest_first in (
+        ("ip", lambda query: -(everything @ query)),
+        ("l2", lambda query: ((everything - query) ** 2).sum(axis=1)),
+    ):
+        index, plan = built_of(opened, sample=0.9, metric=metric)
+        assert plan.partitions == (256 if documents == 1000 else 0)
+        if plan.partitions:
+            index.nprobe = 256
+        found = []
+        for query in everything[:20]:
+            (hits,) = nearest(index, query[None], 10)
+            best = np.argsort(nearest_first(query), kind="stable")[:10]
+            found.append(len(set(hits) & set(best)) / 10)
+        assert np.mean(found) == 1 if documents == 50 else np.mean(found) > 0.7
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """The approximate nearest-neighbour index: FAISS IVFPQ over all document embeddings.
 
-As in ColBERT: squared Euclidean distance on unit vectors, a flat quantizer over the partitions,
-16 sub-quantizers of 8 bits. The number of partitions is ColBERT's default,
+As in ColBERT: squared Euclidean distance on unit vectors (or, if asked, the inner product, which
+orders otherwise once codes stand for vectors), a flat quantizer over the partitions, 16
+sub-quantizers of 8 bits. The number of partitions is ColBERT's default,
 2^ceil(log2(8 sqrt(embeddings))), and k-means sees a random 5% of the embeddings. A small
 collection cannot feed that many centroids. FAISS asks for 39 points each, so:
 
@@ -10,12 +11,18 @@ collection cannot feed that many centroids. FAISS asks for 39 points each, so:
 - with fewer embeddings than the sub-quantizers need, the index is flat: exact search.
 
 Embeddings keep their numbers in the store, whichever of them an index holds (`static`).
+
+A matrix product rounds by how many threads share it. So that an index is the same bytes for any
+number of threads, k-means has one, and partitions are found by threads that multiply alone, pieces
+of a fixed size.
 """
 
 import json
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +43,13 @@ POINTS_PER_CENTROID = 39
 BLOCK = 1 << 17
 """Embeddings widened and added at once."""
 
+PIECE = 1 << 12
+"""Embeddings whose partitions one thread finds at once."""
+
 INDEX = "index.faiss"
+
+FLAT = {"l2": faiss.IndexFlatL2, "ip": faiss.IndexFlatIP}
+"""Exact search by each metric of the config."""
 
 NEVER = 2**31 - 1
 """More queries than come in one search."""
@@ -70,6 +83,7 @@ def build(
     sample: float,
     subquantizers: int,
     bits: int,
+    metric: str,
     seed: int,
 ) -> tuple[Any, Plan]:
     """The FAISS index of the shards' embeddings that are `kept`, and how it was planned.
@@ -85,21 +99,51 @@ def build(
             "name a collection with text"
         )
     planned = plan(count, sample, bits)
+    flat: Any = FLAT[metric](dimensions)
     index: Any
     if planned.partitions:
         log.info("%d embeddings: %s", count, planned)
-        quantizer = faiss.IndexFlatL2(dimensions)
-        index = faiss.IndexIVFPQ(quantizer, dimensions, planned.partitions, subquantizers, bits)
+        shape = (dimensions, planned.partitions, subquantizers, bits)
+        index = faiss.IndexIVFPQ(flat, *shape, flat.metric_type)
         index.cp.seed = index.pq.cp.seed = seed % 2**31
-        index.train(sampled(shards, kept, planned.sample, seed))
+        with threads(1):
+            index.train(sampled(shards, kept, planned.sample, seed))
     else:
         log.info("%d embeddings are too few for product quantization: flat index", count)
-        index = faiss.IndexIDMap2(faiss.IndexFlatL2(dimensions))
-    with tqdm(total=count, desc="index", unit="embedding", mininterval=2) as bar:
+        index = faiss.IndexIDMap2(flat)
+    with (
+        ThreadPoolExecutor(
+            faiss.omp_get_max_threads(), initializer=faiss.omp_set_num_threads, initargs=(1,)
+        ) as pool,
+        tqdm(total=count, desc="index", unit="embedding", mininterval=2) as bar,
+    ):
         for block, numbers in blocks(shards, kept):
-            index.add_with_ids(block, numbers)
+            if planned.partitions:
+                add(index, block, numbers, pool)
+            else:
+                index.add_with_ids(block, numbers)
             bar.update(len(block))
     return index, planned
+
+
+def add(index: Any, block: NDArray[np.float32], numbers: NDArray[np.int64], pool: Executor) -> None:
+    """Add float32[n, dimensions] under their numbers int64[n]; see the module on threads."""
+    pieces = (block[start : start + PIECE] for start in range(0, len(block), PIECE))
+    found = pool.map(lambda piece: index.quantizer.search(piece, 1)[1][:, 0], pieces)
+    partitions = np.concatenate(list(found))
+    arrays = [faiss.swig_ptr(array) for array in (block, numbers, partitions)]
+    index.add_core(len(block), *arrays)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """FAISS with so many threads."""
+    usual = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(usual)
 
 
 def sampled(

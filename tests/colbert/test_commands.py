@@ -50,12 +50,13 @@ def settings(bert):
     return {
         "seed": 7,
         "models": {"encoder": f"folder:{bert}"},
+        "evaluation": {"relevance_levels": {}},
         "colbert": {
             "encoder": {**encoder, "drop_punctuation": True},
             "training": {**training, **FIT},
             "shards": 2,
             "store": {"bits": 4, "sample": 0.3},
-            "index": {"subquantizers": 4, "bits": 8, "sample": 0.05},
+            "index": {"subquantizers": 4, "bits": 8, "metric": "l2", "sample": 0.05},
             "retrieval": {
                 "k_prime": 20,
                 "nprobe": 4,
@@ -116,6 +117,12 @@ def test_the_chain_of_verbs(material, settings, once, tmp_path):
     counts = pd.read_parquet(once / "counts.parquet")
     assert sorted(set(counts["system"])) == SYSTEMS
     assert counts.dtypes["documents_retrieved"] == np.int64
+    # The run shows no more of the relevant documents than were retrieved.
+    judged = view.qrels("test").merge(run, on=["query_id", "doc_id"])
+    shown = judged[judged["relevance"] > 0].groupby("query_id").size()
+    own = counts[counts["system"] == "icf-p03"].set_index("query_id")["relevant_retrieved"]
+    assert (own[shown.index] >= shown).all()
+    assert counts["relevant_retrieved"].sum() > 0
     assert len(counts) == len(SYSTEMS) * len(queries)
     by_system = counts.set_index("system")
     assert set(by_system.loc["first-p05", "embeddings"]) == {5}

@@ -8,12 +8,15 @@ import torch
 from espalier.colbert import encoder, index, latency, pruning, static, store
 from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe
-from espalier.colbert.sweep import run, sweep
+from espalier.colbert.sweep import relevant_documents, run, sweep
 from espalier.colbert.systems import System, parsed, wanted
 from tests.colbert.conftest import WORDS
 
 LENGTH = 8
 QUERIES = ["sparse graph", "a pruned tree of the node", "norm " * 200, "", "edge , vector ."]
+
+
+RELEVANT = {QUERIES[0]: [1, 17, 30, 39], QUERIES[4]: [3, 8]}
 
 
 def texts(count):
@@ -51,7 +54,7 @@ def pipelines(bert, tmp_path_factory):
     for share in (1.0, 0.5):
         kept = [static.kept(s.tokens, s.offsets, frequencies[0], share) for s in opened.shards]
         indexes[share], plan = index.build(
-            opened.shards, kept, sample=0.05, subquantizers=4, bits=8, seed=1
+            opened.shards, kept, sample=0.05, subquantizers=4, bits=8, metric="l2", seed=1
         )
         assert plan.partitions == 0
     orders = pruning.orders(model.layout, *frequencies, seed=1)
@@ -74,6 +77,7 @@ def swept(pipeline, texts, systems, k_prime, depth):
         pipeline.encoder.encode(ids),
         {order: pipeline.orders[order](ids) for order in ("first", "icf")},
         {system: pipeline.searched(system, ids) for system in systems},
+        [np.array(RELEVANT.get(text, []), dtype=np.int64) for text in texts],
         k_prime=k_prime,
         depth=depth,
     )
@@ -90,6 +94,9 @@ def test_the_sweep_gives_what_the_pipeline_gives(pipelines, k_prime, depth):
             answer = pipeline.answer(text, system.name)
             assert result.documents[i].tolist() == answer.documents.tolist()
             np.testing.assert_allclose(result.scores[i], answer.scores, atol=1e-4)
+        for i, text in enumerate(QUERIES):
+            found = set(pipelines(k_prime, 40).answer(text, system.name).documents.tolist())
+            assert result.relevant_retrieved[i] == len(found & set(RELEVANT.get(text, [])))
     for i in range(len(QUERIES)):
         retrieved = {s.name: result.documents_retrieved[i] for s, result in results.items()}
         assert retrieved["first-p08"] == retrieved["icf-p08"]
@@ -170,3 +177,14 @@ def test_times_are_of_each_query_under_each_system(pipelines):
     ]
     assert (table[stages] > 0).all(axis=None)
     pd.testing.assert_series_equal(table[stages].sum(axis=1), table["total_ns"], check_names=False)
+
+
+def test_relevant_documents_are_those_of_the_level_in_the_collection():
+    qrels = pd.DataFrame(
+        [("q", "b", 1), ("q", "c", 2), ("q", "elsewhere", 2), ("r", "a", 1), ("s", "a", 0)],
+        columns=["query_id", "doc_id", "relevance"],
+    )
+    doc_ids = np.array(["a", "b", "c"])
+    for level, expected in ((1, [[1, 2], [], [0]]), (2, [[2], [], []])):
+        found = relevant_documents(qrels, level, ["q", "s", "r"], doc_ids)
+        assert [own.tolist() for own in found] == expected

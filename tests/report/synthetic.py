@@ -86,6 +86,7 @@ def pruning_counts(work: np.ndarray, p: int) -> dict[str, np.ndarray]:
     masks = 20 + work % 3
     tokens = {"masks": masks, "tokens_without_masks": 32 - masks}
     return {
+        "relevant_retrieved": work // 40,
         "embeddings": np.full(len(work), p),
         "index_bytes": 24 * np.full(len(work), 7),
         **tokens,

@@ -128,7 +128,7 @@ rule colbert_index:
 
 
 rule colbert_sweep:
-    """Queries, encoder, embeddings, index -> a run for each order and p, documents scored."""
+    """Queries, encoder, embeddings, index -> a run for each order and p, documents retrieved."""
     input:
         view="<results>/collection/passages",
         model="<results>/colbert/model",
@@ -143,6 +143,7 @@ rule colbert_sweep:
             "colbert.pruning",
             "colbert.systems",
             "collections.view",
+            "evaluation.measures",
             "evaluation.runs",
         )
         + [commands("colbert")],
@@ -161,7 +162,11 @@ rule colbert_sweep:
         mem_mb=8000,
         runtime=240,
     params:
-        settings=settings("colbert.retrieval", "colbert.static.systems"),
+        settings=settings(
+            "colbert.retrieval",
+            "colbert.static.systems",
+            "evaluation.relevance_levels",
+        ),
     shell:
         "espalier colbert sweep --view {input.view} --model {input.model} --shards {input.shards}"
         " --indexes {input.indexes} --runs {output.runs} --counts {output.counts}"

@@ -160,9 +160,13 @@ def sweep(job: Job) -> dict[str, Any]:
 
     from espalier.colbert import pruning, systems
     from espalier.colbert import sweep as pruned
-    from espalier.evaluation import runs
+    from espalier.collections.view import View
+    from espalier.evaluation import measures, runs
 
     settings = job.settings["colbert"]["retrieval"]
+    view = View(job.path("view"))
+    split = view.manifest["splits"][SPLIT]["id"]
+    level = measures.level_of(split, job.settings["evaluation"]["relevance_levels"])
     queries, pipeline, sizes = opened(job)
     layout = pipeline.encoder.layout
     ids = layout.queries(list(queries.values()))
@@ -182,6 +186,7 @@ def sweep(job: Job) -> dict[str, Any]:
         pipeline.encoder.encode(ids),
         {name: pipeline.orders[name](ids) for name in {system.order: None for system in searched}},
         searched,
+        pruned.relevant_documents(view.qrels(SPLIT), level, list(queries), pipeline.store.doc_ids),
         k_prime=settings["k_prime"],
         depth=settings["depth"],
     )
@@ -196,6 +201,7 @@ def sweep(job: Job) -> dict[str, Any]:
         columns = {
             "query_id": list(queries),
             "documents_retrieved": result.documents_retrieved,
+            "relevant_retrieved": result.relevant_retrieved,
             "embeddings": searched[system],
             "index_bytes": sizes[system.kept],
             **kinds,

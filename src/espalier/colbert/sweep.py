@@ -6,7 +6,7 @@ scoring of the whole union give every system: document d belongs to one that sea
 embeddings of an order if one of these found it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +23,16 @@ QUERIES_AT_ONCE = 16
 
 
 class Results(NamedTuple):
-    """One system: what it returns for each query, and how many documents it scored."""
+    """One system: what it returns for each query, and how many documents it scored.
+
+    A run ends at its depth; the documents retrieved, and the relevant among them, are all that the
+    nearest-neighbour stage finds.
+    """
 
     documents: list[NDArray[np.int64]]
     scores: list[NDArray[np.float32]]
     documents_retrieved: list[int]
+    relevant_retrieved: list[int]
 
 
 def sweep(
@@ -36,6 +41,7 @@ def sweep(
     queries: NDArray[np.float32],
     orders: Mapping[str, NDArray[np.int64]],
     searched: Mapping[System, NDArray[np.int64]],
+    relevant: Sequence[NDArray[np.int64]],
     *,
     k_prime: int,
     depth: int,
@@ -43,11 +49,11 @@ def sweep(
     """Every system of `searched`, for float32[queries, query_length, dimensions].
 
     `indexes` by the share of embeddings that they keep; `orders` gives each order's positions
-    int64[queries, query_length], `searched` how many of them a system searches, int64[queries].
-    Documents come best first, at most `depth` of them.
+    int64[queries, query_length], `searched` how many of them a system searches, int64[queries];
+    `relevant` holds each query's relevant documents. Documents come best first, at most `depth`.
     """
     length = queries.shape[1]
-    results = {system: Results([], [], []) for system in searched}
+    results = {system: Results([], [], [], []) for system in searched}
     ways = {(system.kept, system.order): None for system in searched}
     dedupe = Dedupe(store)
     with tqdm(total=len(queries), desc="retrieve", unit="query", mininterval=2) as bar:
@@ -63,6 +69,7 @@ def sweep(
                 documents = dedupe(np.concatenate(list(own.values()), axis=1)).documents
                 scores = score(store, queries[i], documents)
                 ranked, ranked_scores = top(documents, scores, len(documents))
+                hit = np.isin(ranked, relevant[i])
                 place = {}
                 for kept, order in ways:
                     found = dedupe(own[kept][orders[order][i]])
@@ -75,8 +82,23 @@ def sweep(
                     result.documents.append(ranked[within[:depth]])
                     result.scores.append(ranked_scores[within[:depth]])
                     result.documents_retrieved.append(len(within))
+                    result.relevant_retrieved.append(int(hit[within].sum()))
             bar.update(len(block))
     return results
+
+
+def relevant_documents(
+    qrels: pd.DataFrame, level: int, query_ids: Sequence[str], doc_ids: NDArray[np.str_]
+) -> list[NDArray[np.int64]]:
+    """Each query's documents of relevance `level` or more, as places in `doc_ids`."""
+    judged = qrels[qrels["relevance"] >= level]
+    wanted = set(judged["doc_id"])
+    place = {doc_id: i for i, doc_id in enumerate(doc_ids.tolist()) if doc_id in wanted}
+    found: dict[str, list[int]] = {query_id: [] for query_id in query_ids}
+    for query_id, doc_id in zip(judged["query_id"], judged["doc_id"], strict=True):
+        if query_id in found and doc_id in place:
+            found[query_id].append(place[doc_id])
+    return [np.array(own, dtype=np.int64) for own in found.values()]
 
 
 def run(result: Results, query_ids: list[str], doc_ids: NDArray[np.str_]) -> pd.DataFrame:

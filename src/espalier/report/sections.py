@@ -16,7 +16,7 @@ POINTS = ("bm25", *(f"{order}-p{p:02}" for order in ("first", "icf") for p in (1
 EXTENDED = re.compile(r"-s[\d.]+$|-d[\d.]+$")
 """Ends of the names of pruned systems beyond the paper: p chosen by query, smaller indexes."""
 
-PRUNING_COSTS = ["documents_retrieved", "embeddings", "index_bytes"]
+PRUNING_COSTS = ["documents_retrieved", "relevant_retrieved", "embeddings", "index_bytes"]
 """Columns of the pruning counts that differ between systems."""
 
 
@@ -109,10 +109,15 @@ def colbert(results: Results, alpha: float) -> Section:
         counts = tables.means_by_system(results.tables["colbert/counts"])
         costs.append(counts[[name for name in PRUNING_COSTS if name in counts]])
         documents = counts["documents_retrieved"]
-        shown = [m for m in ("nDCG@10", "AP", "NumRelRet") if m in means]
+        shown = [m for m in ("nDCG@10", "AP") if m in means]
+        relevant = counts["relevant_retrieved"].rename("relevant retrieved")
         section.draw(
             "pruning-figure-2",
-            figures.pruning_by_p(means, documents, shown),
+            figures.pruning_by_p(
+                pd.concat([means[shown], relevant], axis=1),
+                documents,
+                [*shown, "relevant retrieved"],
+            ),
             "Figure 2 on this run: effectiveness and documents retrieved against the number p of "
             "query embeddings, in First order.",
         )

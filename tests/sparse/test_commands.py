@@ -33,6 +33,7 @@ from espalier.collections.snapshot import take
 from espalier.evaluation import runs
 from espalier.sparse import ciff, index, shards
 from espalier.sparse.names import Names
+from espalier.text import batching
 
 WORDS = [f"w{i}" for i in range(14)]
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -92,6 +93,14 @@ COLLECTION = Fixed()
 TEXTS = {doc.doc_id: f"{doc.title} {doc.text}".strip() for doc in COLLECTION.rows}
 DOC_IDS = list(TEXTS)
 QUERIES = {query.query_id: query.text for query in COLLECTION.asked}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blocks():
+    """Few documents to a block, so that the collection has several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "BLOCK", 10)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -97,11 +97,13 @@ def encode(job: Job) -> dict[str, Any]:
     from espalier.colbert import compression, encoder, store
     from espalier.collections.view import View
     from espalier.models import devices
+    from espalier.text import batching
 
     devices.seeded(job.seed, job.threads)
     view = View(job.path("view"))
-    number, of = job.settings["shard"], job.settings["colbert"]["shards"]
-    start, stop = (view.docs_count * i // of for i in (number, number + 1))
+    start, stop = batching.shard(
+        view.docs_count, job.settings["shard"], job.settings["colbert"]["shards"]
+    )
     model = encoder.load(job.path("model"))
     docs = list(view.docs(start, stop))
     tokens = model.layout.docs([text_of(doc) for doc in docs])

@@ -24,7 +24,7 @@ from espalier.colbert.tokens import Layout
 from espalier.errors import EspalierError
 from espalier.models.devices import device
 from espalier.models.locate import WEIGHTS
-from espalier.text.batching import by_length
+from espalier.text.batching import in_blocks
 
 log = logging.getLogger("espalier")
 
@@ -90,12 +90,10 @@ class Encoder(torch.nn.Module):
 
         Documents come by length, not in the order given: sorting spares most of the padding.
         """
-        some = [i for i, ids in enumerate(docs) if len(ids)]
-        with tqdm(total=len(some), desc="encode", unit="doc", mininterval=2) as bar:
-            for batch in by_length([len(docs[i]) for i in some], BATCH_TOKENS):
-                numbers = [some[i] for i in batch]
-                embeddings = self.of_docs([docs[i] for i in numbers]).half().cpu().numpy()
-                for i, row in zip(numbers, embeddings, strict=True):
+        with tqdm(total=len(docs), desc="encode", unit="doc", mininterval=2) as bar:
+            for batch in in_blocks([len(ids) for ids in docs], BATCH_TOKENS):
+                embeddings = self.of_docs([docs[i] for i in batch]).half().cpu().numpy()
+                for i, row in zip(batch, embeddings, strict=True):
                     yield i, row[: len(docs[i])][self.layout.kept(docs[i])]
                 bar.update(len(batch))
 

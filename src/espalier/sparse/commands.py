@@ -54,10 +54,10 @@ def encode(job: Job) -> dict[str, Any]:
 def slice_of(job: Job) -> tuple[int, list[str], list[str]]:
     """The number of a shard's first document, its doc_ids, and their titles with their texts."""
     from espalier.collections.view import View
+    from espalier.text.batching import shard
 
     view = View(job.path("view"))
-    number, of = job.settings["shard"], job.settings["shards"]
-    start, stop = (view.docs_count * i // of for i in (number, number + 1))
+    start, stop = shard(view.docs_count, job.settings["shard"], job.settings["shards"])
     docs = list(view.docs(start, stop))
     return start, [d.doc_id for d in docs], [f"{d.title} {d.text}".strip() for d in docs]
 

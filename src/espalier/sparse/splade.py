@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from espalier.models.devices import device
 from espalier.sparse.shards import Sparse
-from espalier.text.batching import by_length
+from espalier.text.batching import in_blocks
 
 BATCH_TOKENS = 4096
 """Padded tokens in one batch of the trunk."""
@@ -63,7 +63,7 @@ class Splade:
         inputs = [[start, *text[:room], end] for text in pieces]
         results: list[Sparse | None] = [None] * len(inputs)
         with tqdm(total=len(inputs), desc=progress, unit="text", mininterval=2) as bar:
-            for batch in by_length([len(text) for text in inputs], BATCH_TOKENS):
+            for batch in in_blocks([len(text) for text in inputs], BATCH_TOKENS):
                 pooled = self.pool([inputs[i] for i in batch])
                 for i, row in zip(batch, pooled, strict=True):
                     terms = np.flatnonzero(row > 0).astype(np.int32)

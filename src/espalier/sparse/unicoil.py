@@ -23,7 +23,7 @@ from espalier.errors import EspalierError
 from espalier.models.devices import device
 from espalier.models.locate import WEIGHTS
 from espalier.sparse.shards import Sparse
-from espalier.text.batching import by_length
+from espalier.text.batching import in_blocks
 
 BATCH_TOKENS = 4096
 """Padded tokens in one batch of the trunk."""
@@ -134,7 +134,7 @@ class Trunk:
         own length is void.
         """
         with tqdm(total=len(inputs), desc=progress, unit="text", mininterval=2) as bar:
-            for batch in by_length([len(text) for text in inputs], BATCH_TOKENS):
+            for batch in in_blocks([len(text) for text in inputs], BATCH_TOKENS):
                 longest = max(len(inputs[i]) for i in batch)
                 ids = torch.full((len(batch), longest), self.tokenizer.pad_token_id)
                 mask = torch.zeros_like(ids)

@@ -1,5 +1,6 @@
 # Two commands to begin with: `make reproduce` and `make test`. Each sets up what it needs.
-# CONFIG=config/<overlay>.yaml chooses another experiment for reproduce, mlflow, report, claims.
+# CONFIG=config/<overlay>.yaml chooses another experiment for reproduce, mlflow, report, claims;
+# PROFILE=slurm runs reproduce on a cluster.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -7,6 +8,7 @@ VENV := .venv
 PYTHON ?= python3
 CONFIG ?=
 CORES ?= all
+PROFILE ?= default
 BIN := $(VENV)/bin
 OVERLAY := $(if $(CONFIG),--config $(CONFIG))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -33,7 +35,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@touch $@
 
 reproduce: setup  ## the demo, or the experiment that CONFIG names
-	@$(BIN)/espalier run --cores $(CORES) $(OVERLAY)
+	@$(BIN)/espalier run --cores $(CORES) --profile $(PROFILE) $(OVERLAY)
 
 smoke: setup  ## the smallest whole chain (about 3 minutes)
 	@$(BIN)/espalier run --cores $(CORES) --config config/smoke.yaml

@@ -38,6 +38,7 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     chain = rooms.add_parser("run", help="the whole chain for one config")
     launch.add_arguments(chain)
     chain.add_argument("--cores", default="all", help="cores for Snakemake (default: all)")
+    launch.add_profile(chain)
     chain.add_argument("snakemake", nargs="*", help="after --: more options for Snakemake")
     ledger = rooms.add_parser("claims", help="the claims ledger, as JSON or text")
     launch.add_arguments(ledger)
@@ -65,7 +66,7 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
 def dispatch(given: argparse.Namespace) -> int:
     """Do what the parsed command line asks for; the exit status."""
     if given.room == "run":
-        return launch.run(given.config, given.cores, given.snakemake)
+        return launch.run(given.config, given.cores, given.snakemake, given.profile)
     if given.room == "pages":
         return launch.pages(given.config, given.cores)
     if given.room == "serve":

@@ -19,10 +19,22 @@ from espalier.errors import EspalierError
 FAILED_ON = 3
 """Exit status of `espalier claims` when a claim has a verdict that it was told to fail on."""
 
+DEFAULT_PROFILE = "default"
+"""Of workflow/profiles: this machine."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `espalier run` and `espalier claims`."""
     parser.add_argument("--config", action="append", type=Path, default=[], help="overlay file")
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """Declare where the chain runs."""
+    parser.add_argument(
+        "--profile",
+        default=DEFAULT_PROFILE,
+        help="where it runs: a folder of workflow/profiles (default: this machine)",
+    )
 
 
 def project_root() -> Path:
@@ -33,14 +45,20 @@ def project_root() -> Path:
     return root
 
 
-def run(overlays: list[Path], cores: str, extra: list[str]) -> int:
-    """Check the config, run Snakemake, say where to look; Snakemake's exit status."""
+def run(overlays: list[Path], cores: str, extra: list[str], profile: str = DEFAULT_PROFILE) -> int:
+    """Check the config, run Snakemake, say where to look; Snakemake's exit status.
+
+    `cores` are this machine's; on a cluster the profile says how many jobs run at once.
+    """
     root = project_root()
     config = configuration.load(root, overlays)
     configuration.check(config, root)
     folder = configuration.experiment_folder(config)
-    command = [sys.executable, "-m", "snakemake", "--cores", cores, "--nolock"]
-    command += ["--rerun-incomplete", "--show-failed-logs", *extra]
+    command = [sys.executable, "-m", "snakemake", "--nolock", "--logger", "espalier"]
+    command += ["--workflow-profile", str(profile_folder(root, profile))]
+    if profile == DEFAULT_PROFILE:
+        command += ["--cores", cores]
+    command += extra
     if overlays:
         command += ["--configfile", *map(str, overlays)]
     try:
@@ -54,6 +72,15 @@ def run(overlays: list[Path], cores: str, extra: list[str]) -> int:
     if status == 0 and not extra:
         print(where_to_look(folder, Path(config["results"]), overlays))
     return status
+
+
+def profile_folder(root: Path, name: str) -> Path:
+    """The folder of a profile; EspalierError when there is none of that name."""
+    profiles = root / "workflow" / "profiles"
+    if not (profiles / name / "config.yaml").is_file():
+        known = ", ".join(sorted(folder.name for folder in profiles.iterdir()))
+        raise EspalierError(f"--profile {name}: not in {profiles}; name one of {known}")
+    return profiles / name
 
 
 def environment() -> dict[str, str]:

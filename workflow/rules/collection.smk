@@ -17,8 +17,8 @@ rule collection:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(2000),
+        runtime=minutes(240),
     params:
         settings=view_settings,
     shell:
@@ -45,8 +45,8 @@ rule bm25:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=memory(1000, document_kb=TEXT_KB),
+        runtime=minutes(30, document_ms=2),
     params:
         settings=candidate_settings,
     shell:

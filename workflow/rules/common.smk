@@ -1,6 +1,8 @@
 # What the rules share: the checks before any work, the results folder, each stage's settings,
 # each stage's own code.
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -72,16 +74,25 @@ def flat_settings(*keys):
     return json.dumps(found, sort_keys=True)
 
 
+def number(key, default):
+    """The number under a dotted key, or `default` where that or a section above it is not set."""
+    value = config
+    for part in key.split("."):
+        value = (value or {}).get(part)
+    return default if value is None else value
+
+
+def processes(key):
+    """In how many processes a training runs: `processes` under a dotted key, or one."""
+    return number(f"{key}.processes", 1)
+
+
 def launch(key):
     """How a training starts: the command, or torchrun with the `processes` under a dotted key."""
-    section = config
-    for part in key.split("."):
-        section = (section or {}).get(part)
-    processes = (section or {}).get("processes", 1)
-    if processes == 1:
+    if processes(key) == 1:
         return "espalier"
     # After "--" torchrun leaves options alone: it would take --log for one of its own.
-    return f"torchrun --standalone --nproc-per-node {processes} -m -- espalier"
+    return f"torchrun --standalone --nproc-per-node {processes(key)} -m -- espalier"
 
 
 def source_of(weighting):
@@ -419,3 +430,60 @@ def record_files():
                 f"sparse-{{verb}}-{weighting}-{{shard}}", verb=verbs, shard=shards
             )
     return expand("<results>/records/{name}.json", name=names)
+
+
+# What a job asks of the machine. The figures are peaks measured on 2,000 to 10,000 documents, with
+# a margin; see the README's section on scaling. Each further attempt asks for as much again. Files
+# that are mapped count in a stage's peak memory, but their pages can be dropped, so that a share of
+# an input is less than what was measured.
+TEXT_KB = {"documents": 40, "passages": 8, "training": 8}
+"""Memory of BM25's index for one document, by view: long texts, short ones."""
+
+
+def documents(view):
+    """How many documents a view's snapshot counted; unknown to a dry run before it is taken."""
+    if not os.path.exists(view):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(view))
+    with open(os.path.join(view, "manifest.json")) as stream:
+        return json.load(stream)["docs_count"]
+
+
+def memory(fixed, *, document_kb=0, shards=1, input_share=0):
+    """MB: `fixed`, so much for a document of this job's shard, a share of the inputs' size."""
+
+    def needed(wildcards, input, attempt):
+        size = fixed + input_share * input.size_mb
+        if document_kb:
+            view = getattr(wildcards, "view", None)
+            rate = document_kb[view] if isinstance(document_kb, dict) else document_kb
+            size += rate * documents(input.view) / shards / 1000
+        return round(size * attempt)
+
+    return needed
+
+
+def minutes(fixed, *, document_ms=0, shards=1, mb_seconds=0):
+    """Minutes: `fixed`, so much for a document of this job's shard, for a MB of the inputs."""
+
+    def needed(wildcards, input, attempt):
+        seconds = mb_seconds * input.size_mb
+        if document_ms:
+            seconds += document_ms * documents(input.view) / shards / 1000
+        return round((fixed + seconds / 60) * attempt)
+
+    return needed
+
+
+def minutes_each(key, seconds):
+    """Minutes for as many items as a dotted key says, so many seconds each."""
+    return number(key, 0) * seconds / 60
+
+
+def all_cores():
+    """All cores of a local run; on a cluster the profile's set-threads stands in its place."""
+    return workflow.resource_settings.cores or 1
+
+
+def gpus(key=None):
+    """GPUs of a stage that can use one: one for each of the `processes` under a dotted key."""
+    return int(config["gpu"]) * (processes(key) if key else 1)

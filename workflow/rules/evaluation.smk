@@ -46,8 +46,8 @@ rule evaluate:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(1000, input_share=3),
+        runtime=minutes(30, mb_seconds=2),
     params:
         settings=paper_settings,
     shell:
@@ -155,8 +155,8 @@ rule claims:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=30,
+        mem_mb=memory(1000, input_share=5),
+        runtime=minutes(30),
     params:
         settings=settings(
             "evaluation.alpha", "evaluation.margin", "evaluation.bootstrap_samples"

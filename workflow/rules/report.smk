@@ -34,8 +34,8 @@ rule report:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=memory(1000, input_share=5),
+        runtime=minutes(30),
     params:
         settings=settings("experiment", "evaluation.alpha"),
     shell:

@@ -20,8 +20,9 @@ rule sparse_expand:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=720,
+        mem_mb=memory(6000, document_kb=20, shards=config["sparse"]["shards"]),
+        runtime=minutes(60, document_ms=5000, shards=config["sparse"]["shards"]),
+        gpu=gpus(),
     params:
         settings=shard_settings,
     shell:
@@ -46,8 +47,9 @@ rule sparse_encode:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=memory(2000, document_kb=120, shards=config["sparse"]["shards"]),
+        runtime=minutes(30, document_ms=60, shards=config["sparse"]["shards"]),
+        gpu=gpus(),
     params:
         settings=shard_settings,
         expansions=optional("--expansions", expansions_of),
@@ -73,8 +75,8 @@ rule sparse_index:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=120,
+        mem_mb=memory(4000, input_share=0.5),
+        runtime=minutes(30, mb_seconds=2),
     params:
         settings=index_settings,
     shell:
@@ -99,8 +101,9 @@ rule sparse_encode_queries:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(2000),
+        runtime=minutes(60),
+        gpu=gpus(),
     params:
         settings=query_settings,
     shell:
@@ -131,8 +134,8 @@ rule sparse_retrieve:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=120,
+        mem_mb=memory(2000, input_share=0.5),
+        runtime=minutes(60, mb_seconds=1),
     params:
         settings=flat_settings("sparse.settings", "sparse.depth"),
     shell:
@@ -160,10 +163,10 @@ rule sparse_latency:
         "<results>/benchmarks/sparse-latency.tsv"
     conda:
         "../../envs/espalier.yaml"
-    threads: workflow.cores
+    threads: all_cores()
     resources:
-        mem_mb=4000,
-        runtime=120,
+        mem_mb=memory(2000, input_share=0.5),
+        runtime=minutes(60, mb_seconds=1),
     params:
         settings=flat_settings(
             "sparse.settings",
@@ -195,8 +198,8 @@ rule sparse_export:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=memory(2000, input_share=8),
+        runtime=minutes(30, mb_seconds=1),
     params:
         settings=export_settings,
     shell:

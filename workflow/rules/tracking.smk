@@ -17,12 +17,14 @@ rule track:
         "<results>/logs/tracking-track.log",
     benchmark:
         "<results>/benchmarks/tracking-track.tsv"
+    # On the machine where the chain was started: no node needs to reach MLflow.
+    localrule: True
     conda:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=memory(1000, input_share=1),
+        runtime=minutes(30),
     params:
         settings=settings("experiment", "results", "collections"),
     shell:

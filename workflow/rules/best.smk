@@ -39,8 +39,8 @@ rule best_segment:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(2000, document_kb=60),
+        runtime=minutes(30, document_ms=10),
     params:
         settings=segment_settings,
     shell:
@@ -67,8 +67,9 @@ rule best_train_joint:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=600,
+        mem_mb=memory(6000, input_share=1),
+        runtime=minutes(120, mb_seconds=600),
+        gpu=gpus("best.training"),
     params:
         launch=launch("best.training"),
         settings=part_settings(*BEST_TRAINING),
@@ -98,8 +99,9 @@ rule best_select:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=600,
+        mem_mb=memory(3000, input_share=2),
+        runtime=minutes(60, mb_seconds=60),
+        gpu=gpus(),
     params:
         settings=part_settings(
             "best.batch_tokens",
@@ -133,8 +135,9 @@ rule best_train:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=600,
+        mem_mb=memory(6000, input_share=1),
+        runtime=minutes(120, mb_seconds=600),
+        gpu=gpus("best.training"),
     params:
         launch=launch("best.training"),
         settings=part_settings(*BEST_TRAINING, model="model"),
@@ -165,8 +168,9 @@ rule best_rerank:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=600,
+        mem_mb=memory(3000, input_share=2),
+        runtime=minutes(60, mb_seconds=60),
+        gpu=gpus(),
     params:
         settings=part_settings(
             "best.batch_tokens",
@@ -275,8 +279,8 @@ rule best_selection_quality:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(1000, input_share=5),
+        runtime=minutes(30, mb_seconds=5),
     params:
         settings=quality_settings,
     shell:

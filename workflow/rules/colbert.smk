@@ -19,10 +19,11 @@ rule colbert_train:
         "<results>/benchmarks/colbert-train.tsv"
     conda:
         "../../envs/espalier.yaml"
-    threads: workflow.cores
+    threads: all_cores()
     resources:
-        mem_mb=6000,
-        runtime=240,
+        mem_mb=memory(6000),
+        runtime=minutes(60 + minutes_each("colbert.training.triples", 0.3)),
+        gpu=gpus("colbert.training"),
     params:
         settings=settings("models.encoder", "colbert.encoder", "colbert.training"),
         launch=launch("colbert.training"),
@@ -84,8 +85,9 @@ rule colbert_encode:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=6000,
-        runtime=480,
+        mem_mb=memory(2000, document_kb=120, shards=config["colbert"]["shards"]),
+        runtime=minutes(30, document_ms=80, shards=config["colbert"]["shards"]),
+        gpu=gpus(),
     params:
         settings=settings_with("shard", "colbert.shards"),
     shell:
@@ -114,10 +116,10 @@ rule colbert_index:
         "<results>/benchmarks/colbert-index-{kept}.tsv"
     conda:
         "../../envs/espalier.yaml"
-    threads: workflow.cores
+    threads: all_cores()
     resources:
-        mem_mb=8000,
-        runtime=240,
+        mem_mb=memory(2000, input_share=0.4),
+        runtime=minutes(30, mb_seconds=0.5),
     params:
         settings=settings_with("kept", "colbert.index"),
     shell:
@@ -157,10 +159,10 @@ rule colbert_sweep:
         "<results>/benchmarks/colbert-sweep.tsv"
     conda:
         "../../envs/espalier.yaml"
-    threads: workflow.cores
+    threads: all_cores()
     resources:
-        mem_mb=8000,
-        runtime=240,
+        mem_mb=memory(4000, input_share=0.4),
+        runtime=minutes(60, mb_seconds=2),
     params:
         settings=settings(
             "colbert.retrieval",
@@ -195,10 +197,10 @@ rule colbert_latency:
         "<results>/benchmarks/colbert-latency.tsv"
     conda:
         "../../envs/espalier.yaml"
-    threads: workflow.cores
+    threads: all_cores()
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=memory(4000, input_share=0.4),
+        runtime=minutes(60, mb_seconds=2),
     params:
         settings=settings("colbert.retrieval", "colbert.latency"),
     shell:

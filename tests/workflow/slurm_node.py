@@ -79,7 +79,14 @@ def running(folder: Path, *, cpus: int, memory: int) -> Iterator[dict[str, str]]
             cpus=cpus, memory=memory,
         )
     )  # fmt: skip
-    environment = {**os.environ, "PATH": path(), "SLURM_CONF": str(config)}
+    # Snakemake's plugin takes SLURM_CONF from the environment in which a job calls srun.
+    wrapper = folder / "bin" / "srun"
+    wrapper.parent.mkdir()
+    srun = shutil.which("srun", path=path())
+    wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={config} exec {srun} "$@"\n')
+    wrapper.chmod(0o755)
+    first = os.pathsep.join([str(wrapper.parent), path()])
+    environment = {**os.environ, "PATH": first, "SLURM_CONF": str(config)}
     own = [f"--{part}-file={folder}/munge.{part}" for part in ("key", "log", "pid", "seed")]
     commands = [
         ["munged", "--foreground", "--force", f"--socket={munge}", *own],
@@ -90,9 +97,7 @@ def running(folder: Path, *, cpus: int, memory: int) -> Iterator[dict[str, str]]
     try:
         for command in commands:
             output = (folder / f"{command[0]}.out").open("w")
-            daemons.append(
-                subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-            )
+            daemons.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
             if command[0] == "munged":
                 wait_for(munge.exists, daemons, folder)
         wait_for(lambda: state(environment) == "idle", daemons, folder)

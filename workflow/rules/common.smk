@@ -1,6 +1,5 @@
 # What the rules share: the checks before any work, the results folder, each stage's settings,
 # each stage's own code.
-import errno
 import json
 import os
 import sys
@@ -10,6 +9,7 @@ from espalier import config as configuration
 from espalier.best import parts as best
 from espalier.collections.folders.names import files_of
 from espalier.errors import EspalierError
+from espalier.resources import TEXT_KB, memory, minutes
 from espalier.tracking.code import files_behind
 
 if workflow.is_main_process:
@@ -430,48 +430,6 @@ def record_files():
                 f"sparse-{{verb}}-{weighting}-{{shard}}", verb=verbs, shard=shards
             )
     return expand("<results>/records/{name}.json", name=names)
-
-
-# What a job asks of the machine. The figures are peaks measured on 2,000 to 10,000 documents, with
-# a margin; see the README's section on scaling. Each further attempt asks for as much again. Files
-# that are mapped count in a stage's peak memory, but their pages can be dropped, so that a share of
-# an input is less than what was measured.
-TEXT_KB = {"documents": 40, "passages": 8, "training": 8}
-"""Memory of BM25's index for one document, by view: long texts, short ones."""
-
-
-def documents(view):
-    """How many documents a view's snapshot counted; unknown to a dry run before it is taken."""
-    if not os.path.exists(view):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(view))
-    with open(os.path.join(view, "manifest.json")) as stream:
-        return json.load(stream)["docs_count"]
-
-
-def memory(fixed, *, document_kb=0, shards=1, input_share=0):
-    """MB: `fixed`, so much for a document of this job's shard, a share of the inputs' size."""
-
-    def needed(wildcards, input, attempt):
-        size = fixed + input_share * input.size_mb
-        if document_kb:
-            view = getattr(wildcards, "view", None)
-            rate = document_kb[view] if isinstance(document_kb, dict) else document_kb
-            size += rate * documents(input.view) / shards / 1000
-        return round(size * attempt)
-
-    return needed
-
-
-def minutes(fixed, *, document_ms=0, shards=1, mb_seconds=0):
-    """Minutes: `fixed`, so much for a document of this job's shard, for a MB of the inputs."""
-
-    def needed(wildcards, input, attempt):
-        seconds = mb_seconds * input.size_mb
-        if document_ms:
-            seconds += document_ms * documents(input.view) / shards / 1000
-        return round((fixed + seconds / 60) * attempt)
-
-    return needed
 
 
 def minutes_each(key, seconds):

@@ -69,7 +69,7 @@ bench-best: setup  ## training and scoring of segment rankers (PEERS=python of a
 	@OMP_NUM_THREADS=2 $(BIN)/python -W ignore -m benchmarks.best $(if $(PEERS),--peers $(PEERS))
 
 lock: setup  ## resolve pyproject.toml anew into requirements.lock (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --python-version 3.11 \
+	uv pip compile pyproject.toml --extra dev --extra cluster --universal --generate-hashes --python-version 3.11 \
 		--fork-strategy fewest --no-emit-package torch --no-header -o requirements.lock
 
 clean-venv:  ## remove the environment

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +30,7 @@ def test_batches_end_where_blocks_do_and_leave_empty_texts_out() -> None:
 def test_shards_are_whole_blocks_in_order(texts: int, of: int) -> None:
     cuts = [shard(texts, number, of) for number in range(of)]
     assert cuts[0][0] == 0 and cuts[-1][1] == texts
-    assert all(cut[1] == following[0] for cut, following in zip(cuts, cuts[1:], strict=False))
+    assert all(cut[1] == following[0] for cut, following in pairwise(cuts))
     assert all(start % BLOCK == 0 or start == texts for start, _ in cuts)
     sizes = [-(-(stop - start) // BLOCK) for start, stop in cuts]
     assert max(sizes) - min(sizes) <= 1

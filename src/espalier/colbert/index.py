@@ -165,13 +165,22 @@ def sampled(
 def blocks(
     shards: Sequence[Shard], kept: Sequence[NDArray[np.bool_]]
 ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Kept embeddings in order, widened, a block at a time, and their numbers in all shards."""
-    first = 0
-    for shard, own in zip(shards, kept, strict=True):
-        for start in range(0, len(own), BLOCK):
-            rows = start + np.flatnonzero(own[start : start + BLOCK])
-            yield shard.embeddings[rows].astype(np.float32), first + rows
-        first += len(own)
+    """Kept embeddings in order, widened, a block at a time, and their numbers in all shards.
+
+    A block's size decides how matrix products round, so blocks begin at multiples of `BLOCK`
+    embeddings of all shards, wherever a shard begins.
+    """
+    first = np.cumsum([0] + [len(own) for own in kept])
+    for start in range(0, int(first[-1]), BLOCK):
+        rows, numbers = [], []
+        for shard, own, begin in zip(shards, kept, first[:-1].tolist(), strict=True):
+            part = slice(max(start - begin, 0), max(start - begin + BLOCK, 0))
+            places = part.start + np.flatnonzero(own[part])
+            if len(places):
+                rows.append(shard.embeddings[places].astype(np.float32))
+                numbers.append(begin + places)
+        if rows:
+            yield np.concatenate(rows), np.concatenate(numbers)
 
 
 class Opened(NamedTuple):

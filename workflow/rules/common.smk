@@ -309,13 +309,21 @@ def paper_qrels(wildcards):
 
 
 def code(*modules):
-    """Our own files behind the modules named (without 'espalier.'), so that edits re-run."""
-    return files_behind(*(f"espalier.{module}" for module in modules))
+    """Our own files behind the modules named (without 'espalier.'), so that edits re-run.
+
+    They are part of the checkout, even where results are kept in a storage elsewhere.
+    """
+    return local(files_behind(*(f"espalier.{module}" for module in modules)))
 
 
 def commands(room):
     """The file with a room's verbs (named on its own: its imports reach the whole room)."""
-    return os.path.join(workflow.basedir, "src", "espalier", room, "commands.py")
+    return own(f"src/espalier/{room}/commands.py")
+
+
+def own(path):
+    """A file of the checkout."""
+    return local(os.path.join(workflow.basedir, path))
 
 
 def paper_view(wildcards):

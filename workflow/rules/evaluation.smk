@@ -119,10 +119,7 @@ rule reproduction:
 rule claims:
     """Published claims, measures, comparisons, cost tables -> ledger, and its table in text."""
     input:
-        claims=expand(
-            os.path.join(workflow.basedir, "claims", "{paper}.yaml"),
-            paper=["best", "pruning", "dths"],
-        ),
+        claims=[own(f"claims/{paper}.yaml") for paper in ("best", "pruning", "dths")],
         tables=expand(
             "<results>/evaluation/{paper}.{table}",
             paper=PAPERS,
@@ -132,9 +129,7 @@ rule claims:
         + comparison_tables()
         + selection_tables(),
         code=code("evaluation.claims", "evaluation.ledger") + [commands("evaluation")],
-        schema=os.path.join(
-            workflow.basedir, "src/espalier/evaluation/claims.schema.json"
-        ),
+        schema=own("src/espalier/evaluation/claims.schema.json"),
     output:
         ledger=report(
             "<results>/claims.json",

@@ -14,10 +14,10 @@ rule report:
         records=record_files(),
         code=code("report.page", "report.sections", "tracking.records")
         + [commands("report")],
-        assets=expand(
-            os.path.join(workflow.basedir, "src/espalier/report/{name}"),
-            name=["template.html", "published.yaml"],
-        ),
+        assets=[
+            own(f"src/espalier/report/{name}")
+            for name in ("template.html", "published.yaml")
+        ],
     output:
         report=report(
             directory("<results>/report"),

@@ -42,6 +42,10 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
+class NotUpError(RuntimeError):
+    """The daemons do not start on this machine."""
+
+
 def obstacle() -> str | None:
     """Why no node can be brought up here, or None."""
     missing = [program for program in PROGRAMS if shutil.which(program, path=path()) is None]
@@ -121,13 +125,13 @@ def state(environment: dict[str, str]) -> str:
 
 
 def wait_for(ready, daemons, folder: Path, seconds: float = 60) -> None:
-    """Wait until `ready()`; RuntimeError, with the daemons' logs, when one ends or time is out."""
+    """Wait until `ready()`; NotUpError, with the daemons' logs, when one ends or time is out."""
     until = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > until or any(process.poll() is not None for process in daemons):
             logs = [*sorted(folder.glob("*.log")), *sorted(folder.glob("*.out"))]
             text = "\n".join(f"{log.name}:\n{log.read_text()[-1500:]}" for log in logs)
-            raise RuntimeError(f"Slurm did not come up\n{text}")
+            raise NotUpError(f"Slurm does not start here\n{text}")
         time.sleep(0.2)
 
 

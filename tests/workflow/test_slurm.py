@@ -2,10 +2,10 @@
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -41,20 +41,22 @@ QUICK = [
 """A Slurm without accounting, and little waiting."""
 
 
-@pytest.fixture(scope="module")
-def node():
-    """The environment of a node that is up."""
+@contextmanager
+def node(cpus, memory):
+    """The environment and the folder of a node that is up; skips where there can be none."""
     reason = slurm_node.obstacle()
-    if reason is None and importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
+    if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
         reason = "snakemake-executor-plugin-slurm is not installed (pip install -e '.[cluster]')"
     if reason:
         pytest.skip(reason)
     # Not in pytest's folder: a socket's path must be short.
-    with (
-        tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as folder,
-        slurm_node.running(Path(folder), cpus=THREADS, memory=16_000) as environment,
-    ):
-        yield environment
+    with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as folder, ExitStack() as stack:
+        try:
+            up = slurm_node.running(Path(folder), cpus=cpus, memory=memory)
+            environment = stack.enter_context(up)
+        except slurm_node.NotUpError as error:
+            pytest.skip(str(error))
+        yield environment, folder
 
 
 def run(folder, *options, environment=None):
@@ -80,52 +82,53 @@ def run(folder, *options, environment=None):
     return found, done.stderr
 
 
-def test_through_slurm_every_result_has_the_same_bytes(node, tmp_path):
-    (tmp_path / "local").mkdir()
-    (tmp_path / "slurm").mkdir()
-    here, _ = run(tmp_path / "local", "--cores", str(THREADS), "--")
-    logs = tmp_path / "slurm-logs"
-    there, said = run(
-        tmp_path / "slurm", "--profile", "slurm", "--", *QUICK, f"--slurm-logdir={logs}",
-        environment=node,
-    )  # fmt: skip
+def test_through_slurm_every_result_has_the_same_bytes(tmp_path):
+    for place in ("local", "slurm"):
+        (tmp_path / place).mkdir()
+    with node(THREADS, 16_000) as (environment, _):
+        here, _ = run(tmp_path / "local", "--cores", str(THREADS), "--")
+        there, said = run(
+            tmp_path / "slurm", "--profile", "slurm", "--", *QUICK,
+            f"--slurm-logdir={tmp_path / 'slurm-logs'}", environment=environment,
+        )  # fmt: skip
+        command = ["squeue", "--states=all", "--noheader", "--format=%k %T %C %m"]
+        asked = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
     assert there == here
     assert {"sparse/splade/shards/1/learned.npy", "colbert/shards/1/embeddings.npy"} <= set(here)
     assert {f"{TARGETS[0]}/union/docs.npy", f"{TARGETS[1]}/index.faiss"} <= set(here)
 
     # Every job went through Slurm, and asked for what its shard needs.
-    command = ["squeue", "--states=all", "--noheader", "--format=%k %T %C %m"]
-    asked = subprocess.run(command, env=node, capture_output=True, text=True, check=True)
-    jobs = dict(line.split(" ", 1) for line in asked.stdout.splitlines())
+    jobs = dict(line.split(" ", 1) for line in asked.splitlines())
     assert said.count("submitted with SLURM jobid") == len(jobs) == 10
     assert all(job.startswith("COMPLETED") for job in jobs.values())
-    passages = json.loads(
-        (tmp_path / "slurm/results/smoke/collection/passages/manifest.json").read_text()
-    )["docs_count"]
+    manifest = tmp_path / "slurm/results/smoke/collection/passages/manifest.json"
+    memory = round(2000 + 0.120 * json.loads(manifest.read_text())["docs_count"] / 2)
     for shard in "01":
-        memory = round(2000 + 0.120 * passages / 2)
         assert jobs[f"rule_colbert_encode_wildcards_{shard}"] == f"COMPLETED 1 {memory}M"
     assert jobs["rule_colbert_train"] == f"COMPLETED {THREADS} 6000M"
 
 
-def test_the_node_leaves_nothing_behind(tmp_path):
+def test_the_node_leaves_nothing_behind():
     """Neither a process nor a file outside its folder."""
-    reason = slurm_node.obstacle()
-    if reason:
-        pytest.skip(reason)
     system = Path("/etc/slurm")
     before = sorted(system.rglob("*"))
-    with tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp") as folder:
-        with slurm_node.running(Path(folder), cpus=1, memory=1000) as environment:
-            said = subprocess.run(
-                ["srun", "-n1", "printenv", "SLURM_CLUSTER_NAME"],
-                env=environment, capture_output=True, text=True, check=True,
-            )  # fmt: skip
-            assert said.stdout == "espalier\n"
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "cmdline").read_bytes()
-            except OSError:  # it ended meanwhile
-                continue
-            assert process.name == str(os.getpid()) or folder.encode() not in words
+    with node(1, 1000) as (environment, folder):
+        said = subprocess.run(
+            ["srun", "-n1", "printenv", "SLURM_CLUSTER_NAME"],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert said.stdout == "espalier\n"
+        assert mentioning(folder) > 2
+    assert mentioning(folder) == 0
     assert sorted(system.rglob("*")) == before
+
+
+def mentioning(text):
+    """How many processes have `text` in their command line."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            found += text.encode() in (process / "cmdline").read_bytes()
+    return found

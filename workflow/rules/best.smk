@@ -204,8 +204,8 @@ rule best_pick:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=memory(1000, input_share=5),
+        runtime=minutes(30, mb_seconds=5),
     params:
         settings=part_settings("best.reranking"),
     shell:
@@ -234,8 +234,8 @@ if config["best"]["folds"]:
             "../../envs/espalier.yaml"
         threads: 1
         resources:
-            mem_mb=2000,
-            runtime=30,
+            mem_mb=memory(1000, input_share=5),
+            runtime=minutes(30, mb_seconds=5),
         params:
             settings=settings(),
         shell:

@@ -52,8 +52,9 @@ rule colbert_codec:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=8000,
-        runtime=240,
+        mem_mb=memory(6000, input_share=1),
+        runtime=minutes(60, mb_seconds=5),
+        gpu=gpus(),
     params:
         settings=settings("colbert.store"),
     shell:

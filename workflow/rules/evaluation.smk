@@ -15,8 +15,8 @@ rule adopt:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(1000, input_share=3),
+        runtime=minutes(30, mb_seconds=2),
     params:
         settings=own_settings,
     shell:
@@ -73,8 +73,8 @@ rule latencies:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=memory(1000, input_share=3),
+        runtime=minutes(30, mb_seconds=2),
     params:
         settings=latency_settings,
     shell:
@@ -105,8 +105,8 @@ rule reproduction:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory(1000, input_share=3),
+        runtime=minutes(30, mb_seconds=2),
     params:
         settings=paper_settings,
     shell:

@@ -18,3 +18,4 @@ rule all:
         "<results>/claims.json",
         "<results>/report",
         "<results>/tracked.json",
+        record_files(),

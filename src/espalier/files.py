@@ -1,5 +1,6 @@
 """Writing files so that they are whole or absent, and naming their content."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -7,6 +8,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from espalier.errors import EspalierError
 
 
 def temporary_name(path: Path) -> Path:
@@ -41,6 +44,7 @@ def publish(temporary: Path, path: Path) -> None:
 def written_whole(path: Path) -> Iterator[Path]:
     """Yield a temporary name to write to; rename it to `path` only if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
     temporary = temporary_name(path)
     try:
         yield temporary
@@ -84,3 +88,35 @@ def sha256_of(path: Path) -> str:
         return digest.hexdigest()
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def reserve(path: Path) -> None:
+    """Give a file with holes its blocks; OSError at once where the disk is too small.
+
+    A file that is mapped for writing is made with holes: a full disk would end the process by a
+    signal (SIGBUS) when a page is written.
+    """
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        with path.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+
+
+FULL = 1 << 20
+"""Free bytes below which a disk on which something failed counts as full."""
+
+
+def no_space(error: BaseException, folder: Path) -> bool:
+    """Whether an error came from a full disk, as far as the error or the disk of `folder` tells.
+
+    Libraries that write by themselves (FAISS, safetensors) raise errors of their own kinds.
+    """
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return "No space left" in str(error) or shutil.disk_usage(folder).free < FULL
+
+
+def disk_full(folder: Path) -> EspalierError:
+    """The error that a full disk under a results folder ends with."""
+    return EspalierError(
+        f"{folder}: the disk is full; free some space and run again: what is finished is kept"
+    )

@@ -7,14 +7,20 @@ its process ends, however it ends, so a killed run leaves nothing to unlock.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+import time
 from pathlib import Path
 
 from espalier import config as configuration
 from espalier import files
 from espalier.errors import EspalierError
+from espalier.tracking import records
+
+PREFIX = "espalier: error: "
+"""How a line begins that says what went wrong and what to do."""
 
 FAILED_ON = 3
 """Exit status of `espalier claims` when a claim has a verdict that it was told to fail on."""
@@ -61,15 +67,22 @@ def run(overlays: list[Path], cores: str, extra: list[str], profile: str = DEFAU
     command += extra
     if overlays:
         command += ["--configfile", *map(str, overlays)]
+    started = time.time()
     try:
         with files.locked(folder / ".lock", wait=False):
+            forget_lost_outputs(folder)
             status = subprocess.run(command, check=False, cwd=root, env=environment()).returncode
     except BlockingIOError as error:
         raise EspalierError(
             f"{folder}: another chain is working there; wait for it, "
             "or set the config key 'experiment' to another name"
         ) from error
-    if status == 0 and not extra:
+    if status:
+        found = causes(folder / "logs", started)
+        if not found and shutil.disk_usage(folder).free < files.FULL:
+            raise files.disk_full(folder)
+        print(*found, sep="\n", file=sys.stderr)
+    elif not extra:
         print(where_to_look(folder, Path(config["results"]), overlays))
     return status
 
@@ -81,6 +94,30 @@ def profile_folder(root: Path, name: str) -> Path:
         known = ", ".join(sorted(folder.name for folder in profiles.iterdir()))
         raise EspalierError(f"--profile {name}: not in {profiles}; name one of {known}")
     return profiles / name
+
+
+def forget_lost_outputs(folder: Path) -> None:
+    """Remove the record of a stage whose outputs are missing or of another size: it runs again.
+
+    Snakemake alone would not miss an output as long as everything made from it is there.
+    """
+    for path in sorted((folder / "records").glob("[!.]*.json")):
+        record = records.read(path)
+        for file in (file for group in record["outputs"].values() for file in group):
+            output = Path(file["path"])
+            lost = "truncated or altered" if output.exists() else "missing"
+            if output.is_relative_to(folder) and (
+                not output.exists() or files.size_of(output) != file["bytes"]
+            ):
+                print(f"{output}: {lost}; '{record['stage']}' runs again", file=sys.stderr)
+                path.unlink(missing_ok=True)
+
+
+def causes(logs: Path, since: float) -> list[str]:
+    """The errors that stages have logged since a moment: what ends a run that failed."""
+    paths = [path for path in logs.glob("*.log") if path.stat().st_mtime >= since]
+    lines = [line for path in sorted(paths) for line in path.read_text().splitlines()]
+    return list(dict.fromkeys(PREFIX + line.split(PREFIX)[1] for line in lines if PREFIX in line))
 
 
 def environment() -> dict[str, str]:

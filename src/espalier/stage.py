@@ -143,30 +143,35 @@ class Verb:
             files.remove_leftovers(path)
         temporary = {name: files.temporary_name(path) for name, path in final.items()}
         job = Job(settings, arguments.threads, inputs, temporary, arguments.record)
+        read = records.described(inputs, arguments.record.parent)
         started, cpu = time.time(), time.process_time()
         try:
             metrics = dict(self.function(job) or {})
             for name, path in final.items():
                 files.publish(temporary[name], path)
+            records.write(
+                arguments.record,
+                stage=self.name,
+                settings=settings,
+                inputs=read,
+                outputs={name: [path] for name, path in final.items()},
+                metrics=metrics,
+                cost={
+                    "started": started,
+                    "wall_seconds": time.time() - started,
+                    "cpu_seconds": time.process_time() - cpu,
+                    "peak_memory_bytes": peak_memory_bytes(),
+                    "threads": arguments.threads,
+                    "processes": int(os.environ.get("WORLD_SIZE", "1")),
+                },
+            )
+        except Exception as error:
+            if files.no_space(error, arguments.record.parent):
+                raise files.disk_full(arguments.record.parent.parent) from error
+            raise
         finally:
             for path in temporary.values():
                 files.remove(path)
-        records.write(
-            arguments.record,
-            stage=self.name,
-            settings=settings,
-            inputs=inputs,
-            outputs={name: [path] for name, path in final.items()},
-            metrics=metrics,
-            cost={
-                "started": started,
-                "wall_seconds": time.time() - started,
-                "cpu_seconds": time.process_time() - cpu,
-                "peak_memory_bytes": peak_memory_bytes(),
-                "threads": arguments.threads,
-                "processes": int(os.environ.get("WORLD_SIZE", "1")),
-            },
-        )
         files.remove(checkpoint_of(arguments.record))
 
 

@@ -72,6 +72,7 @@ def write(
     shape = (int(offsets[-1]), codec.width if codec else dimensions)
     if offsets[-1]:
         rows = np.lib.format.open_memmap(folder / "embeddings.npy", "w+", kind, shape)
+        files.reserve(folder / "embeddings.npy")
         for i, embeddings in encoded:
             rows[offsets[i] : offsets[i + 1]] = codec.pack(embeddings) if codec else embeddings
         rows.flush()

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from numpy.lib.format import open_memmap
 
 from espalier.errors import EspalierError
-from espalier.files import sha256_of
+from espalier.files import reserve, sha256_of
 from espalier.sparse import blocks, bm25, names, quantize, reorder
 from espalier.sparse.names import Names
 from espalier.sparse.postings import Partition, Postings, Weights
@@ -202,6 +202,8 @@ def build(
         name: open_memmap(folder / f"{name}.npy", "w+", dtype, (int(begin[-1]),))
         for name, dtype in (("docs", np.uint32), ("bm25", kind), ("learned", kind))
     }
+    for name in files:
+        reserve(folder / f"{name}.npy")
     cursor, first = begin[:-1].copy(), 0
     for documents in source.chunks(order):
         kept = supported(documents, support)

@@ -28,7 +28,7 @@ def write(
     *,
     stage: str,
     settings: Mapping[str, Any],
-    inputs: Mapping[str, Sequence[Path]],
+    inputs: Mapping[str, Sequence[Mapping[str, Any]]],
     outputs: Mapping[str, Sequence[Path]],
     metrics: Mapping[str, Any],
     cost: Mapping[str, Any],
@@ -36,14 +36,14 @@ def write(
     """Write the record of one finished stage.
 
     `metrics` maps names to numbers that depend on the data alone; everything that a clock or a
-    machine decides is in `cost` (seconds, bytes) and `machine`.
+    machine decides is in `cost` (seconds, bytes) and `machine`. `inputs` are as `described`.
     """
     record = {
         "format": FORMAT,
         "stage": stage,
         "settings": dict(settings),
         "metrics": dict(metrics),
-        "inputs": {name: [describe(p) for p in paths] for name, paths in inputs.items()},
+        "inputs": {name: list(found) for name, found in inputs.items()},
         "outputs": {name: [describe(p) for p in paths] for name, paths in outputs.items()},
         "cost": dict(cost),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -69,6 +69,28 @@ def read(path: Path) -> dict[str, Any]:
 def describe(path: Path) -> dict[str, Any]:
     """Path, size in bytes and SHA-256 of a file or folder."""
     return {"path": str(path), "bytes": files.size_of(path), "sha256": files.sha256_of(path)}
+
+
+def described(
+    inputs: Mapping[str, Sequence[Path]], folder: Path
+) -> dict[str, list[dict[str, Any]]]:
+    """Describe a stage's inputs; EspalierError for one that is not as it was written.
+
+    What a stage of the chain wrote is known by the record that it left in `folder`.
+    """
+    written: dict[str, Mapping[str, Any]] = {}
+    records = [read(path) for path in folder.glob("*.json") if not path.name.startswith(".")]
+    for record in sorted(records, key=lambda record: record["cost"]["started"]):
+        written |= {file["path"]: file for group in record["outputs"].values() for file in group}
+    found = {name: [describe(path) for path in paths] for name, paths in inputs.items()}
+    for file in (file for group in found.values() for file in group):
+        if file["sha256"] != written.get(file["path"], file)["sha256"]:
+            raise EspalierError(
+                f"{file['path']}: truncated or altered since it was written "
+                f"({written[file['path']]['bytes']} bytes then, {file['bytes']} now); "
+                "delete it and run again"
+            )
+    return found
 
 
 @cache

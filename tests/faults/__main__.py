@@ -107,7 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="espalier-faults-") as folder:
         reference = Chain(Path(folder, "undisturbed"))

@@ -26,7 +26,12 @@ INDEXES = (
     Damage("colbert/indexes/1", "index.faiss", "colbert/counts.parquet"),
     Damage("sparse/splade/indexes/splade", "union/docs.npy", "sparse/counts.parquet"),
 )
-INTERMEDIATES = ("best/segments", "bm25/passages", "colbert/model", "sparse/splade/queries.parquet")
+INTERMEDIATES = (
+    "best/scores/maxp.parquet",
+    "bm25/passages",
+    "colbert/shards/1",
+    "sparse/splade/queries.parquet",
+)
 
 
 def remove(path: Path) -> None:

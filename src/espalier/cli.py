@@ -12,6 +12,7 @@ import sys
 
 from espalier import launch
 from espalier.errors import EspalierError
+from espalier.planning import plan
 from espalier.stage import Room
 
 ROOMS = {
@@ -47,6 +48,7 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
         "--fail-on", action="append", default=[], metavar="VERDICT",
         help=f"exit with {launch.FAILED_ON} when a claim has this verdict (may be repeated)",
     )  # fmt: skip
+    plan.add_arguments(rooms.add_parser("plan", help="what a run will cost, before it is started"))
     reports = rooms.add_parser("pages", help="the report and Snakemake's own")
     launch.add_arguments(reports)
     reports.add_argument("--cores", default="all", help="cores for Snakemake (default: all)")
@@ -67,6 +69,8 @@ def dispatch(given: argparse.Namespace) -> int:
     """Do what the parsed command line asks for; the exit status."""
     if given.room == "run":
         return launch.run(given.config, given.cores, given.snakemake, given.profile)
+    if given.room == "plan":
+        return plan.plan(given)
     if given.room == "pages":
         return launch.pages(given.config, given.cores)
     if given.room == "serve":

@@ -59,6 +59,7 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(take):
     assert not view.has_spans("test")
     assert counts == {
         "documents": 2,
+        "documents_not_sampled": 0,
         "test_queries": 1,
         "test_queries_unanswerable": 1,
         "test_queries_not_sampled": 0,
@@ -66,6 +67,19 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(take):
     }
     counts = {"queries": 1, "unanswerable": 1, "not_sampled": 0, "qrels": 2}
     assert view.manifest["splits"] == {"test": {"id": "tiny", **counts}}
+
+
+def test_a_sample_of_the_documents_holds_the_relevant_ones(take):
+    docs = [GenericDoc(f"d{i}", f"text\t{i}") for i in range(9)]
+    qrels = [TrecQrel("q1", f"d{i}", int(i == 7), "0") for i in range(9)]
+    view, counts = take(docs=docs, qrels=qrels, max_docs=4)
+    ids = [doc.doc_id for doc in view.docs()]
+    assert len(ids) == view.docs_count == 4
+    assert "d7" in ids
+    assert ids == sorted(ids)
+    assert [doc.text for doc in view.docs(1, 3)] == [f"text\t{name[1]}" for name in ids[1:3]]
+    assert view.qrels("test")["doc_id"].tolist() == ids
+    assert counts["documents_not_sampled"] == 5
 
 
 def test_digest_is_over_the_documents_alone(take):

@@ -1,9 +1,10 @@
 """Taking a snapshot: which queries an experiment uses, their judgments, and what the docs are."""
 
 import hashlib
+import heapq
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,17 @@ log = logging.getLogger("espalier")
 def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int | float]:
     """Write the View folder of one view's config.
 
-    It has `docs`, `splits`, and maybe `max_queries`, `query_field` and `passages`.
-    Returns counts: documents, and for each split its queries, those left out because nothing is
-    judged relevant to them, those that the sample leaves out, and its judgments; with `passages`,
-    how many stand in documents. Raises EspalierError for ids that occur twice or hold white
-    space, and for empty queries.
+    It has `docs`, `splits`, and maybe `max_queries`, `max_docs`, `query_field` and `passages`.
+    Returns counts: documents, those that the sample leaves out, and for each split its queries,
+    those left out because nothing is judged relevant to them, those that the sample leaves out,
+    and its judgments; with `passages`, how many stand in documents. Raises EspalierError for ids
+    that occur twice or hold white space, and for empty queries.
     """
     folder.mkdir(parents=True)
     counts: dict[str, int | float] = {}
-    splits = {}
+    chosen: dict[str, list[Query]] = {}
     judged: dict[str, list[Judgment]] = {}
+    splits = {}
     for split, dataset_id in view["splits"].items():
         queries = checked(dataset_id, access.queries(dataset_id, view.get("query_field")))
         judgments = list(access.qrels(dataset_id))
@@ -43,27 +45,34 @@ def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int | fl
                 f"subset for split '{split}'"
             )
         size = view.get("max_queries", {}).get(split, len(answerable))
-        chosen = sample(answerable, size, seed)
-        kept = {query.query_id for query in chosen}
-        judgments = [judgment for judgment in judgments if judgment.query_id in kept]
-        write_split(folder, split, chosen, judgments)
-        judged[split] = judgments
+        chosen[split] = sample(answerable, size, seed)
+        kept = {query.query_id for query in chosen[split]}
+        judged[split] = [judgment for judgment in judgments if judgment.query_id in kept]
         splits[split] = {
             "id": dataset_id,
-            "queries": len(chosen),
+            "queries": len(kept),
             "unanswerable": len(queries) - len(answerable),
-            "not_sampled": len(answerable) - len(chosen),
-            "qrels": len(judgments),
+            "not_sampled": len(answerable) - len(kept),
         }
         counts |= {
-            f"{split}_queries": len(chosen),
+            f"{split}_queries": len(kept),
             f"{split}_queries_unanswerable": len(queries) - len(answerable),
-            f"{split}_queries_not_sampled": len(answerable) - len(chosen),
-            f"{split}_qrels": len(judgments),
+            f"{split}_queries_not_sampled": len(answerable) - len(kept),
+            f"{split}_qrels": len(judged[split]),
         }
+    docs_count, docs_sha256 = fingerprint(view["docs"])
+    counts["documents_not_sampled"] = 0
+    if "max_docs" in view:
+        relevant = {j.doc_id for rows in judged.values() for j in rows if j.relevance > 0}
+        kept = sample_docs(folder, view["docs"], view["max_docs"], relevant, seed)
+        judged = {s: [j for j in rows if j.doc_id in kept] for s, rows in judged.items()}
+        counts["documents_not_sampled"] = docs_count - len(kept)
+        docs_count = len(kept)
     if "passages" in view:
         counts |= align(folder, view, judged)
-    docs_count, docs_sha256 = fingerprint(view["docs"])
+    for split, judgments in judged.items():
+        write_split(folder, split, chosen[split], judgments)
+        splits[split]["qrels"] = len(judgments)
     manifest = {
         "docs": view["docs"],
         "docs_count": docs_count,
@@ -71,6 +80,7 @@ def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int | fl
         "splits": splits,
         "seed": seed,
         "max_queries": view.get("max_queries", {}),
+        "max_docs": view.get("max_docs"),
         "ir_datasets": ir_datasets.__version__,
         "built_in": manifest_of(view["docs"]),
     }
@@ -105,6 +115,26 @@ def sample(queries: Sequence[Query], size: int, seed: int) -> list[Query]:
     }
     kept = set(sorted(digests, key=digests.__getitem__)[:size])
     return [query for query in queries if query.query_id in kept]
+
+
+def sample_docs(
+    folder: Path, dataset_id: str, size: int, needed: Collection[str], seed: int
+) -> set[str]:
+    """Write a seeded sample of the documents to `docs.jsonl`, in the collection's order; its ids.
+
+    The documents `needed` are in it, however many; a larger sample contains every smaller one.
+    """
+
+    def rank(doc_id: str) -> tuple[bool, bytes]:
+        return doc_id not in needed, hashlib.sha256(f"{seed}\t{doc_id}".encode()).digest()
+
+    doc_ids = (doc.doc_id for doc in access.docs(dataset_id))
+    chosen = set(heapq.nsmallest(max(size, len(needed)), doc_ids, key=rank))
+    with (folder / "docs.jsonl").open("w", encoding="utf-8") as stream:
+        for doc in access.docs(dataset_id):
+            if doc.doc_id in chosen:
+                stream.write(json.dumps(doc) + "\n")
+    return chosen
 
 
 def write_split(

@@ -3,12 +3,14 @@
 It is a folder with `manifest.json` and, for each split, `<split>.queries.tsv`,
 `<split>.qrels` (TREC format) and, where the collection knows them, `<split>.spans.tsv`
 (query_id, doc_id, start, end: the characters of the document's text that answer the query).
-Documents stay where ir_datasets keeps them; the manifest holds their count and digest.
+Documents stay where ir_datasets keeps them, but for a sample of them (`max_docs`), which is in
+`docs.jsonl`; the manifest holds their count, and the digest of all.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +37,13 @@ class View:
 
     def docs(self, start: int = 0, stop: int | None = None) -> Iterator[access.Doc]:
         """Documents `start` to `stop` in the collection's order."""
+        if (sample := self.folder / "docs.jsonl").exists():
+            return read_sample(sample, start, stop)
         return access.docs(self.manifest["docs"], start, stop)
 
     @property
     def docs_count(self) -> int:
-        """Documents in the collection, counted by iterating."""
+        """Documents in the collection, counted by iterating, or in the sample."""
         return int(self.manifest["docs_count"])
 
     def queries(self, split: str) -> dict[str, str]:
@@ -68,3 +72,10 @@ class View:
         return pd.read_csv(
             path, sep=separator, names=columns, dtype=str, quoting=3, keep_default_na=False
         )
+
+
+def read_sample(path: Path, start: int, stop: int | None) -> Iterator[access.Doc]:
+    """Documents `start` to `stop` of a sample: one a line, a list of its fields."""
+    with path.open(encoding="utf-8") as stream:
+        for line in islice(stream, start, stop):
+            yield access.Doc(*json.loads(line))

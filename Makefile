@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export HF_HUB_DISABLE_TELEMETRY := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help setup reproduce smoke test check mlflow report claims bench-sparse bench-colbert bench-best lock clean-venv
+.PHONY: help setup reproduce smoke test check mlflow report claims bench-sparse bench-colbert bench-best bench-growth faults plan lock clean-venv
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,15 @@ bench-colbert: setup  ## late interaction, pruned and whole, and its kernels (PE
 
 bench-best: setup  ## training and scoring of segment rankers (PEERS=python of an environment with sentence-transformers)
 	@OMP_NUM_THREADS=2 $(BIN)/python -W ignore -m benchmarks.best $(if $(PEERS),--peers $(PEERS))
+
+bench-growth: setup  ## how each stage's time and memory grow with the collection (about 8 minutes; writes benchmarks/results/growth.json)
+	@$(BIN)/python -m benchmarks.growth --cores $(CORES)
+
+faults: setup  ## the smoke chain killed 20 times, damaged, crowded, its disk filled (about 15 minutes)
+	@$(BIN)/python -m tests.faults
+
+plan: setup  ## what CONFIG's experiment will cost in disk, memory and time (about 5 minutes)
+	@$(BIN)/espalier plan --cores $(CORES) $(OVERLAY)
 
 lock: setup  ## resolve pyproject.toml anew into requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra cluster --universal --generate-hashes --python-version 3.11 \

@@ -1,4 +1,6 @@
+import errno
 import hashlib
+import shutil
 
 import pytest
 
@@ -63,3 +65,29 @@ def test_lock_is_exclusive_and_ends_with_its_holder(tmp_path):
         pass
     with files.locked(lock, wait=False):
         pass
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    (tmp_path / ".tmp.1.record.json").touch()
+    with files.written_whole(tmp_path / "record.json") as temporary:
+        temporary.touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_reserved_blocks_are_the_disks(tmp_path):
+    path = tmp_path / "holes"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 20)
+    assert path.stat().st_blocks == 0
+    files.reserve(path)
+    assert path.stat().st_blocks * 512 >= 1 << 20
+    assert path.read_bytes() == bytes(1 << 20)
+
+
+def test_an_error_is_a_full_disks_by_its_number_its_words_or_the_disk(tmp_path, monkeypatch):
+    assert files.no_space(OSError(errno.ENOSPC, "none"), tmp_path)
+    assert files.no_space(RuntimeError("IO error: No space left on device"), tmp_path)
+    assert not files.no_space(ValueError("other"), tmp_path)
+    usage = shutil.disk_usage(tmp_path)._replace(free=4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    assert files.no_space(ValueError("other"), tmp_path)

@@ -61,6 +61,36 @@ def test_a_failing_stage_leaves_the_old_output_and_nothing_else(tmp_path, run):
     assert not (tmp_path / "record.json").exists()
 
 
+def test_an_input_that_is_not_as_its_stage_wrote_it_is_refused(tmp_path, run):
+    source, made, last = (tmp_path / name for name in ("in", "made", "last"))
+    source.write_text("abc")
+
+    def copy(job):
+        job.out("copy").write_text(job.path("text").read_text())
+
+    run(copy, "--text", source, "--copy", made)
+    (tmp_path / "record.json").rename(tmp_path / "first.json")
+    run(copy, "--text", made, "--copy", last)
+    made.write_text("abd")
+    message = r"made: truncated or altered .*\(3 bytes then, 3 now\); delete it and run again$"
+    with pytest.raises(EspalierError, match=message):
+        run(copy, "--text", made, "--copy", last)
+    assert last.read_text() == "abc"
+
+
+def test_a_full_disk_is_one_line_that_names_the_folder(tmp_path, run):
+    def copy(job):
+        job.out("copy").write_text("half")
+        raise RuntimeError("write failed: No space left on device (os error 28)")
+
+    source = tmp_path / "in.txt"
+    source.touch()
+    with pytest.raises(EspalierError, match=f"^{tmp_path.parent}: the disk is full; free some"):
+        run(copy, "--text", source, "--copy", tmp_path / "out.txt")
+    assert [path.name for path in tmp_path.glob("*.txt")] == ["in.txt"]
+    assert not list(tmp_path.glob(".tmp.*"))
+
+
 def test_a_missing_input_is_named(tmp_path, run):
     with pytest.raises(EspalierError, match=r"absent\.txt.*'test copy'"):
         run(copy_nothing, "--text", tmp_path / "absent.txt", "--copy", tmp_path / "x")

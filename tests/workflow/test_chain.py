@@ -1,70 +1,22 @@
-"""The real chain on the smoke config: once undisturbed, once killed again and again."""
+"""The real chain on the smoke config, undisturbed."""
 
 import json
 import os
-import random
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
-import yaml
 
-from espalier.files import sha256_of
+from tests.faults.chain import ESPALIER, ROOT, Chain
 
 pytestmark = pytest.mark.workflow
 
-ROOT = Path(__file__).resolve().parents[2]
-ESPALIER = [sys.executable, "-m", "espalier.cli"]
-TIMED = ("records", "logs", "benchmarks", "report")
-"""Folders whose content a clock decides."""
-
-
-def run(overlays, *extra, **options):
-    command = [*ESPALIER, "run"]
-    for overlay in overlays:
-        command += ["--config", str(overlay)]
-    return subprocess.run(
-        [*command, *(["--", *extra] if extra else [])],
-        cwd=ROOT, capture_output=True, text=True, check=False, **options,
-    )  # fmt: skip
-
-
-def overlays(folder, **changes):
-    """The smoke config with its results in `folder`."""
-    path = folder / "overlay.yaml"
-    path.write_text(yaml.safe_dump({"results": str(folder / "results"), **changes}))
-    return [ROOT / "config" / "smoke.yaml", path]
-
-
-def result_files(folder):
-    """Digest of every file that depends on config and data alone."""
-    results = folder / "results" / "smoke"
-    found = {}
-    for path in sorted(p for p in results.rglob("*") if p.is_file()):
-        name = path.relative_to(results)
-        timed = name.parts[0] in TIMED or name.name.startswith(
-            ("latency", ".", "claims", "tracked")
-        )
-        if not timed:
-            found[name.as_posix()] = sha256_of(path)
-    return found
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed")
-    finished = run(overlays(folder))
-    assert finished.returncode == 0, finished.stderr[-5000:]
-    return folder, finished
-
 
 def test_the_last_lines_say_where_to_look(undisturbed):
-    folder, finished = undisturbed
-    results = folder / "results" / "smoke"
+    chain, finished = undisturbed
+    results = chain.results
     ending = finished.stdout.splitlines()[-3:]
     assert ending[0].split() == ["Report", str(results / "report" / "index.html")]
     assert ending[1].startswith("MLflow   make mlflow")
@@ -76,27 +28,27 @@ def test_the_last_lines_say_where_to_look(undisturbed):
 
 
 def test_the_ledger_has_the_promised_fields(undisturbed):
-    folder, _ = undisturbed
-    rows = json.loads((folder / "results" / "smoke" / "claims.json").read_text())
+    chain, _ = undisturbed
+    rows = json.loads((chain.results / "claims.json").read_text())
     fields = {"id", "paper", "claim", "kind", "published", "here", "verdict", "why"}
     assert all(fields <= set(row) for row in rows)
     assert {row["paper"] for row in rows} == {"best", "colbert", "sparse"}
 
 
 def test_a_second_run_has_nothing_to_do(undisturbed):
-    folder, _ = undisturbed
-    again = run(overlays(folder))
+    chain, _ = undisturbed
+    again = chain.run()
     assert again.returncode == 0
     assert "Nothing to be done" in again.stderr
-    tracked = json.loads((folder / "results" / "smoke" / "tracked.json").read_text())
+    tracked = json.loads((chain.results / "tracked.json").read_text())
     assert tracked["added"] > 0
     assert tracked["replaced"] == tracked["removed"] == 0
 
 
-def planned_rules(*arguments):
-    plan = run(*arguments, "--dry-run", "--quiet", "rules")
+def planned_rules(chain):
+    plan = chain.run("--dry-run", "--quiet", "rules")
     assert plan.returncode == 0, plan.stderr[-3000:]
-    full = run(*arguments, "--dry-run")
+    full = chain.run("--dry-run")
     lines = full.stderr.splitlines() + full.stdout.splitlines()
     return {
         line.split()[1].rstrip(":") for line in lines if line.startswith(("rule ", "localrule "))
@@ -104,12 +56,8 @@ def planned_rules(*arguments):
 
 
 def test_one_parameter_re_runs_only_what_depends_on_it(undisturbed):
-    folder, _ = undisturbed
-    changed = overlays(folder, colbert={"retrieval": {"nprobe": 3}})
-    try:
-        rules = planned_rules(changed)
-    finally:
-        overlays(folder)
+    chain, _ = undisturbed
+    rules = planned_rules(Chain(chain.folder, {"colbert": {"retrieval": {"nprobe": 3}}}))
     assert "colbert_sweep" in rules
     assert "evaluate" in rules
     assert not {r for r in rules if r.startswith(("best_", "sparse_", "collection", "bm25"))}
@@ -117,18 +65,17 @@ def test_one_parameter_re_runs_only_what_depends_on_it(undisturbed):
 
 
 def test_snakemake_builds_its_report(undisturbed):
-    folder, _ = undisturbed
-    page = folder / "snakemake-report.html"
-    made = run(overlays(folder), "--report", str(page))
+    chain, _ = undisturbed
+    page = chain.folder / "snakemake-report.html"
+    made = chain.run("--report", str(page))
     assert made.returncode == 0, made.stderr[-3000:]
     assert page.stat().st_size > 100_000
 
 
 def test_mlflow_serves_the_verdict_first(undisturbed):
-    folder, _ = undisturbed
-    command = [*ESPALIER, "serve", "--port", "5317"]
-    for overlay in overlays(folder):
-        command += ["--config", str(overlay)]
+    chain, _ = undisturbed
+    options = [f"--config={path}" for path in chain.overlays()]
+    command = [*ESPALIER, "serve", "--port", "5317", *options]
     server = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     try:
         experiment = post_when_up(
@@ -165,37 +112,3 @@ def post_when_up(call, body):
         except OSError:
             time.sleep(0.5)
     raise AssertionError("the server did not come up")
-
-
-def test_a_killed_chain_completes_with_the_same_bytes(undisturbed, tmp_path):
-    reference, _ = undisturbed
-    chosen = overlays(tmp_path)
-    moments = random.Random(7)
-    command = [*ESPALIER, "run", *(f"--config={overlay}" for overlay in chosen)]
-    kills = 0
-    for _ in range(5):
-        chain = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            chain.wait(timeout=moments.uniform(12, 45))
-            break
-        except subprocess.TimeoutExpired:
-            os.killpg(chain.pid, signal.SIGKILL)
-            chain.wait()
-            kills += 1
-    finished = run(chosen)
-    assert finished.returncode == 0, finished.stderr[-5000:]
-    assert kills >= 3
-    assert result_files(tmp_path) == result_files(reference)
-
-
-def test_two_chains_do_not_share_a_folder(tmp_path):
-    from espalier.files import locked
-
-    chosen = overlays(tmp_path)
-    with locked(tmp_path / "results" / "smoke" / ".lock"):
-        second = run(chosen)
-    assert second.returncode == 1
-    assert "another chain is working there" in second.stderr

@@ -23,7 +23,7 @@ Config = Mapping[str, Any]
 
 SHARDED = ("colbert", "sparse")
 """Papers whose collection is encoded in shards."""
-MOST_SHARDS = 2
+MOST_SHARDS = 1
 """Shards of a sample: all are alike."""
 
 

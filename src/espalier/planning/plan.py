@@ -35,10 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def sizes(documents: int) -> list[Size]:
-    """The samples: a small one, one of more documents, one of more queries and training."""
+def sizes(config: Config, documents: int, whole: int) -> list[Size]:
+    """The samples: a small one, one of more documents, one of more queries and training.
+
+    `whole` is the number of documents in full; the small sample retrieves the same share of its
+    documents as the whole will.
+    """
     few = max(documents // 4, 1)
-    return [Size(few, 10, 4), Size(documents, 10, 4), Size(documents, 30, 12)]
+    k_prime = max(round(config["colbert"]["retrieval"]["k_prime"] * min(few / whole, 1)), 1)
+    return [
+        Size(few, 10, 4, k_prime),
+        Size(documents, 10, 4, k_prime),
+        Size(documents, 30, 12, k_prime),
+    ]
 
 
 def plan(given: argparse.Namespace) -> int:
@@ -53,9 +62,9 @@ def plan(given: argparse.Namespace) -> int:
     for view in configuration.views_of(config):
         documents[view] = sum(1 for _ in access.docs(config["collections"][view]["docs"]))
     samples = []
-    for size in sizes(given.documents):
+    for size in sizes(config, given.documents, max(documents.values())):
         print(f"sample: {size}", file=sys.stderr)
-        samples.append(sampling.run(config, root, size, documents, given.cores))
+        samples.append(sampling.run(config, root, size, given.cores))
     speed = estimate.Speed(estimate.core_speed(), given.gpu_tflops * 1e12)
     rows = estimate.estimates(config, samples, speed)
     whole = estimate.total(rows)

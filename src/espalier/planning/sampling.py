@@ -37,6 +37,8 @@ class Size:
     """Test queries; training sees twice as many, dev half as many."""
     steps: int
     """Batches that the late-interaction encoder is trained on."""
+    k_prime: int
+    """Embeddings taken for a query embedding: few enough to retrieve a part of the sample only."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,8 @@ def read(config: Config) -> Run:
     return Run(config, found)
 
 
-def overlay(config: Config, size: Size, documents: Mapping[str, int]) -> dict[str, Any]:
-    """The keys that make a sample of an experiment.
-
-    `documents` counts those of each view in full: the embeddings taken for a query embedding (k')
-    shrink with the collection, so that the same share of it is retrieved.
-    """
+def overlay(config: Config, size: Size) -> dict[str, Any]:
+    """The keys that make a sample of an experiment."""
     views: dict[str, Any] = {}
     wanted = {"train": 2 * size.queries, "dev": max(size.queries // 2, 1), "test": size.queries}
     for name in configuration.views_of(config):
@@ -91,13 +89,9 @@ def overlay(config: Config, size: Size, documents: Mapping[str, int]) -> dict[st
     shards = {paper: min(config[paper]["shards"], MOST_SHARDS) for paper in SHARDED}
     colbert: dict[str, Any] = {
         "latency": {"queries": size.queries},
+        "retrieval": {"k_prime": size.k_prime},
         "shards": shards["colbert"],
     }
-    if "passages" in views:
-        share = min(1.0, size.documents / documents["passages"])
-        colbert["retrieval"] = {
-            "k_prime": max(1, round(config["colbert"]["retrieval"]["k_prime"] * share))
-        }
     if configuration.trains_encoder(config):
         training = config["colbert"]["training"]
         triples = min(training["triples"], size.steps * training["batch_size"])
@@ -113,7 +107,7 @@ def overlay(config: Config, size: Size, documents: Mapping[str, int]) -> dict[st
     }
 
 
-def run(config: Config, root: Path, size: Size, documents: Mapping[str, int], cores: str) -> Run:
+def run(config: Config, root: Path, size: Size, cores: str) -> Run:
     """Run the chain of `config` on a sample, in a folder that is removed afterwards.
 
     The folder is made where the results will be. EspalierError when the chain fails.
@@ -122,7 +116,7 @@ def run(config: Config, root: Path, size: Size, documents: Mapping[str, int], co
     results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".plan-", dir=results) as folder:
         chosen: dict[str, Any] = json.loads(json.dumps(config))
-        configuration.merge(chosen, overlay(config, size, documents))
+        configuration.merge(chosen, overlay(config, size))
         chosen["results"] = folder
         path = Path(folder) / "sample.yaml"
         path.write_text(yaml.safe_dump(chosen))

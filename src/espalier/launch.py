@@ -81,7 +81,8 @@ def run(overlays: list[Path], cores: str, extra: list[str], profile: str = DEFAU
         found = causes(folder / "logs", started)
         if not found and shutil.disk_usage(folder).free < files.FULL:
             raise files.disk_full(folder)
-        print(*found, sep="\n", file=sys.stderr)
+        for line in found:
+            print(line, file=sys.stderr)
     elif not extra:
         print(where_to_look(folder, Path(config["results"]), overlays))
     return status

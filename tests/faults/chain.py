@@ -108,8 +108,9 @@ def is_settled(path: Path, results: Path) -> bool:
 
 
 def leftovers(results: Path) -> list[str]:
-    """Files under temporary names, which nothing may leave behind."""
-    return sorted(p.relative_to(results).as_posix() for p in results.rglob(".tmp.*"))
+    """Files under temporary names and states of training, which no finished chain leaves behind."""
+    found = [*results.rglob(".tmp.*"), *results.rglob(".*.checkpoint")]
+    return sorted(path.relative_to(results).as_posix() for path in found)
 
 
 def differences(reference: dict[str, Any], found: dict[str, Any]) -> list[str]:

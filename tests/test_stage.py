@@ -40,7 +40,7 @@ def test_outputs_and_record_are_written(tmp_path, run):
     assert record["settings"] == {"seed": 7}
     (output,) = record["outputs"]["copy"]
     assert output["bytes"] == 21
-    assert output["path"] == str(target)
+    assert output["path"] == "deep/out.txt"
     assert record["cost"]["peak_memory_bytes"] > 1_000_000
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from espalier.errors import EspalierError
 
+SIDECAR = ".ir_metadata.yaml"
+"""End of the name of a run's description."""
+
 
 def temporary_name(path: Path) -> Path:
     """The name beside `path` under which it is written first; it keeps the suffixes."""
@@ -66,9 +69,15 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def members(folder: Path) -> list[Path]:
-    """All files below a folder, sorted, without the mark that Snakemake leaves in its outputs."""
-    found = (p for p in folder.rglob("*") if p.is_file() and p.name != ".snakemake_timestamp")
-    return sorted(found)
+    """All files below a folder that are its content, sorted.
+
+    Left out are the mark that Snakemake leaves in its outputs, and the descriptions of runs, which
+    tell times and the machine.
+    """
+    return sorted(
+        p for p in folder.rglob("*")
+        if p.is_file() and p.name != ".snakemake_timestamp" and not p.name.endswith(SIDECAR)
+    )  # fmt: skip
 
 
 def size_of(path: Path) -> int:

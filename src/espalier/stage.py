@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from espalier import files
 from espalier.errors import EspalierError
-from espalier.tracking import records
+from espalier.tracking import ir_metadata, records
 
 if TYPE_CHECKING:
     from espalier.models.checkpoints import Checkpoint
@@ -119,6 +119,15 @@ class Verb:
         with files.locked(lock):
             self.write(json.loads(arguments.settings), inputs, final, arguments)
 
+    def command(self, arguments: argparse.Namespace) -> list[str]:
+        """The command line that does the same again."""
+        given = vars(arguments)
+        words = ["espalier", *self.name.split()]
+        for name in [*(n for n, _ in map(split_kind, self.inputs)), *self.outputs, "record", "log"]:
+            if values := as_list(given[name]):
+                words += [option(name), *map(str, values)]
+        return [*words, "--settings", arguments.settings, "--threads", str(arguments.threads)]
+
     def assist(
         self,
         settings: Mapping[str, Any],
@@ -143,27 +152,37 @@ class Verb:
             files.remove_leftovers(path)
         temporary = {name: files.temporary_name(path) for name, path in final.items()}
         job = Job(settings, arguments.threads, inputs, temporary, arguments.record)
-        read = records.described(inputs, arguments.record.parent)
+        read = records.described(inputs, arguments.record)
         started, cpu = time.time(), time.process_time()
         try:
             metrics = dict(self.function(job) or {})
+            cost = {
+                "started": started,
+                "wall_seconds": time.time() - started,
+                "cpu_seconds": time.process_time() - cpu,
+                "peak_memory_bytes": peak_memory_bytes(),
+                "threads": arguments.threads,
+                "processes": int(os.environ.get("WORLD_SIZE", "1")),
+            }
+            ir_metadata.complete(
+                temporary.values(),
+                record=arguments.record,
+                stage=self.name,
+                command=self.command(arguments),
+                inputs=inputs,
+                cost=cost,
+            )
             for name, path in final.items():
                 files.publish(temporary[name], path)
             records.write(
                 arguments.record,
                 stage=self.name,
+                command=self.command(arguments),
                 settings=settings,
                 inputs=read,
                 outputs={name: [path] for name, path in final.items()},
                 metrics=metrics,
-                cost={
-                    "started": started,
-                    "wall_seconds": time.time() - started,
-                    "cpu_seconds": time.process_time() - cpu,
-                    "peak_memory_bytes": peak_memory_bytes(),
-                    "threads": arguments.threads,
-                    "processes": int(os.environ.get("WORLD_SIZE", "1")),
-                },
+                cost=cost,
             )
         except Exception as error:
             if files.no_space(error, arguments.record.parent):

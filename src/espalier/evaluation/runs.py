@@ -20,7 +20,7 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from espalier import __version__
+from espalier import files
 from espalier.errors import EspalierError
 
 SUFFIX = ".run.gz"
@@ -80,8 +80,8 @@ def lowered(scores: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np
 def write(path: Path, run: pd.DataFrame, metadata: Mapping[str, Any]) -> None:
     """Write a run (columns query_id, doc_id, score) and its ir_metadata sidecar.
 
-    The file's bytes depend on the run alone. `metadata` holds ir_metadata's components beyond
-    the tag, e.g. {'method': {...}, 'research goal': {...}}.
+    The file's bytes depend on the run alone. `metadata` holds what the caller knows beyond the
+    tag, e.g. {'method': {...}}; the stage completes the sidecar (espalier.tracking.ir_metadata).
     """
     if not path.name.endswith(SUFFIX):
         raise ValueError(f"{path}: a run's name ends in {SUFFIX}")
@@ -95,13 +95,12 @@ def write(path: Path, run: pd.DataFrame, metadata: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw, gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as stream:
         stream.write(text.encode())
-    components = {"tag": tag, "implementation": {"source": f"espalier {__version__}"}, **metadata}
-    sidecar(path).write_text(yaml.safe_dump(components, sort_keys=True))
+    sidecar(path).write_text(yaml.safe_dump({"tag": tag, **metadata}, sort_keys=True))
 
 
 def sidecar(path: Path) -> Path:
     """Where the ir_metadata of a run file stands."""
-    return path.with_name(path.name + ".ir_metadata.yaml")
+    return path.with_name(path.name + files.SIDECAR)
 
 
 def read(path: Path) -> pd.DataFrame:

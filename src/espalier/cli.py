@@ -9,6 +9,7 @@ import errno
 import importlib
 import logging
 import sys
+from pathlib import Path
 
 from espalier import launch
 from espalier.errors import EspalierError
@@ -55,6 +56,11 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     server = rooms.add_parser("serve", help="the tracked runs in MLflow on 127.0.0.1")
     launch.add_arguments(server)
     server.add_argument("--port", type=int, default=5000)
+    explained = rooms.add_parser(
+        "explain", help="where a result comes from, and what changed since"
+    )
+    explained.add_argument("file", type=Path, help="a file or folder in a results folder")
+    explained.add_argument("--json", action="store_true", help="as JSON")
     for name, purpose in ROOMS.items():
         room_parser = rooms.add_parser(name, help=purpose)
         if name in arguments[:1]:
@@ -77,8 +83,19 @@ def dispatch(given: argparse.Namespace) -> int:
         return launch.serve(given.config, given.port)
     if given.room == "claims":
         return launch.claims(given.config, given.format, given.fail_on)
+    if given.room == "explain":
+        return explain(given.file, as_json=given.json)
     room_of(given.room).verbs[given.verb].run(given)
     return 0
+
+
+def explain(path: Path, *, as_json: bool) -> int:
+    """Print the steps behind a result; 1 when an input of one of them changed or is gone."""
+    from espalier.tracking import provenance
+
+    found = provenance.explain(path)
+    print(provenance.as_json(found) if as_json else provenance.as_text(found), end="")
+    return 1 if found.problems else 0
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     given = parser_for(arguments).parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for chatty in ("bm25s", "httpx", "alembic", "matplotlib", "faiss"):
+    for chatty in ("bm25s", "httpx", "alembic", "matplotlib", "fontTools", "faiss"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         return dispatch(given)

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-import synthetic
 
 from espalier import cli
+from tests.report import synthetic
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ SYSTEMS = {
         "splade-dths-k100",
     ],
 }
+VIEWS = ["documents", "passages"]
 MEASURES = ["nDCG@10", "RR@10", "AP", "P@1", "NumRelRet"]
 EVALUATION = {
     "own_runs": [],
@@ -107,7 +108,9 @@ def cost_tables(folder: Path) -> None:
                 **(sparse_counts(work) if paper == "sparse" else pruning_counts(work, size)),
             }))  # fmt: skip
             latency.append(pd.DataFrame({
-                "system": system, "query_id": QUERIES, "total_ns": work * 1000 + 400_000,
+                "system": system, "query_id": QUERIES,
+                **({"encode_ns": 400_000, "score_ns": work * 1000} if paper == "colbert" else {}),
+                "total_ns": work * 1000 + 400_000,
             }))  # fmt: skip
         (folder / paper).mkdir(parents=True, exist_ok=True)
         pd.concat(counts).to_parquet(folder / paper / "counts.parquet", index=False)
@@ -173,7 +176,7 @@ def report_arguments(folder: Path) -> list[str]:
     settings = {"seed": 1, "experiment": "made-up", "evaluation": {"alpha": 0.05}}
     return [
         "report", "render", "--ledger", str(folder / "claims.json"), "--tables", *tables(folder),
-        "--views", str(folder / "collection" / "passages"),
+        "--views", *(str(folder / "collection" / name) for name in VIEWS),
         "--records", *(str(p) for p in sorted((folder / "records").glob("evaluation-*.json"))),
         "--report", str(folder / "report"),
         "--record", str(folder / "records" / "report-render.json"),
@@ -183,7 +186,8 @@ def report_arguments(folder: Path) -> list[str]:
 
 def results(folder: Path, papers: tuple[str, ...] = tuple(SYSTEMS)) -> list[list[str]]:
     """Make the folder's inputs; the command lines to run on it, in order."""
-    view(folder / "collection" / "passages")
+    for name in VIEWS:
+        view(folder / "collection" / name)
     for paper in papers:
         system_runs(folder / paper / "runs", paper)
     if len(papers) == len(SYSTEMS):

@@ -8,18 +8,20 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-import synthetic
 
 from espalier import cli
 from espalier.evaluation.comparisons import COLUMNS
 from espalier.evaluation.findings import VERDICTS
 from espalier.evaluation.results import load
-from espalier.report import figures, sections, tables
+from espalier.report import exports, figures, sections, tables
 from espalier.report.drawing import GREY
+from espalier.report.tables import P, Signed, Table
+from tests.report import synthetic
 
 ALL_FIGURES = {
-    "best-history", "best-selection", "dths-figure-1-splade", "dths-quality-time-splade",
-    "pruning-figure-2", "pruning-figure-3", "stage-times",
+    "best-history", "best-queries-theta2", "best-selection", "colbert-figure-2",
+    "colbert-figure-3", "colbert-queries-icf-p03", "colbert-stages", "sparse-figure-1-splade",
+    "sparse-quality-time-splade", "sparse-queries-splade-dths", "stage-times",
 }  # fmt: skip
 
 
@@ -76,7 +78,9 @@ class Checker(HTMLParser):
     def handle_starttag(self, tag, attrs) -> None:
         given = dict(attrs)
         self.ids += [given["id"]] if "id" in given else []
-        self.fetched += [v for k, v in attrs if k in ("src", "href") and not v.startswith("#")]
+        self.fetched += [
+            v for k, v in attrs if k in ("src", "href") and not v.startswith(("#", "data:"))
+        ]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -101,10 +105,97 @@ def test_references_inside_figures_resolve(made) -> None:
 
 
 def test_figures_stand_alone_as_svg(made) -> None:
-    found = {p.stem: p for p in (made / "report" / "figures").iterdir()}
-    assert set(found) == ALL_FIGURES
-    for path in found.values():
+    for suffix in ("svg", "pdf"):
+        found = {p.stem: p for p in (made / "report" / "figures").glob(f"*.{suffix}")}
+        assert set(found) == ALL_FIGURES
+    for path in (made / "report" / "figures").glob("*.svg"):
         assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    for path in (made / "report" / "figures").glob("*.pdf"):
+        assert path.read_bytes().startswith(b"%PDF-")
+
+
+def test_every_table_is_there_as_csv_and_latex(made) -> None:
+    folder = made / "report" / "tables"
+    names = {path.stem for path in folder.iterdir()}
+    assert {
+        "best-table-1",
+        "best-table-2",
+        "sparse-table-3",
+        "colbert-sweep",
+        "stage-costs",
+    } <= names
+    per_query = pd.read_parquet(made / "evaluation" / "best.per_query.parquet")
+    theta2 = per_query.query("system == 'theta2' and measure == 'nDCG@10'")["value"].mean()
+    table = pd.read_csv(folder / "best-table-1.csv").set_index("system")
+    assert table.loc["θ2", "nDCG@10"] == theta2  # all digits
+    text = (folder / "best-table-1.tex").read_text()
+    assert text.count(r"\begin{tabular}") == text.count(r"\bottomrule") == 1
+    assert rf"$\theta$2 & this run & made-up/docs/test & {theta2:.3f} & " in text
+
+
+def test_published_rows_stand_apart(made) -> None:
+    table = pd.read_csv(made / "report" / "tables" / "best-table-1.csv").set_index("system")
+    assert list(table.index[:6]) == ["BM25", "FirstP", "MaxP", "θ0", "θ1", "θ2"]
+    assert table.loc["TKL", "nDCG@10"] == 0.644
+    assert table.loc["TKL", "source"].startswith("published")
+    assert table.loc["TKL", "measured on"] == "TREC 2019 documents"
+    assert page(made).count('<tr class="published">') == len(table) - 6
+    assert table.loc["θ0", "source"] == "this run"
+
+
+def test_the_worst_queries_are_named_with_their_texts(made) -> None:
+    per_query = pd.read_parquet(made / "evaluation" / "colbert.per_query.parquet")
+    values = per_query[per_query["measure"] == "nDCG@10"].pivot_table(
+        index="query_id", columns="system", values="value"
+    )
+    lost = (values["icf-p03"] - values["first-p32"]).sort_values(kind="stable")
+    lost = lost[lost < 0][:10]
+    assert len(lost) > 3
+    table = pd.read_csv(made / "report" / "tables" / "colbert-worst-icf-p03.csv")
+    assert list(table["query"]) == list(lost.index)
+    assert list(table["text"]) == [f"text of {query}" for query in lost.index]
+    assert table["difference"].to_numpy() == pytest.approx(lost.to_numpy())
+    assert f"text of {lost.index[0]}" in page(made)
+
+
+def test_the_papers_numbers_stand_beside_this_runs(made) -> None:
+    rows = json.loads((made / "claims.json").read_text())
+    table = pd.read_csv(made / "report" / "tables" / "sparse-published.csv").set_index("claim")
+    numeric = [r for r in rows if r["paper"] == "sparse" and not isinstance(r["published"], str)]
+    assert len(table) == len(numeric) > 5
+    for row in numeric:
+        assert float(table.loc[row["claim"], "published"]) == row["published"]
+
+
+def test_latex_reads_nothing_as_a_command() -> None:
+    table = Table("t", "50% of a_b & c", ["x_y", "n"], [["#{\\}", 0.5], ["p", None]])
+    lines = exports.as_latex(table).splitlines()
+    assert r"\caption{50\% of a\_b \& c}" in lines
+    assert r"x\_y & n \\" in lines
+    assert r"\#\{\textbackslash{}\} & 0.500 \\" in lines
+    assert r"p & -- \\" in lines
+    assert exports.as_csv(table) == "x_y,n\n#{\\},0.5\np,\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(P(0.0004), "<.001"), (P(0.03), "0.030"), (Signed(0.5), "+0.5000")]
+)
+def test_numbers_with_a_way_of_their_own(value, text) -> None:
+    assert tables.cell(value) == text
+
+
+def test_crosses_are_the_published_points() -> None:
+    systems = ["first-p01", "first-p32"]
+    means = pd.DataFrame({"AP": [0.1, 0.5]}, index=systems)
+    documents = pd.Series([10.0, 99.0], index=systems)
+    none = pd.DataFrame({"AP": False}, index=systems)
+    point = {"order": "first", "p": 1, "documents": 20, "measure": "AP", "quality": 0.2}
+    count = [
+        figures.pruning_trade(means, documents, none, ["AP"], points).svg.count("<use ")
+        for points in ([], [point], [point, {**point, "measure": "nDCG@10"}])
+    ]
+    assert count[1] == count[0] + 1
+    assert count[2] == count[1]
 
 
 def test_the_same_inputs_give_the_same_bytes(made, tmp_path_factory) -> None:
@@ -139,8 +230,8 @@ def test_systems_that_choose_p_by_query_are_diamonds() -> None:
     documents = pd.Series([10.0, 12.0, 50.0, 70.0], index=systems)
     drawn = [
         figures.pruning_trade(
-            means.loc[names], documents[names], pd.DataFrame({"AP": False}, index=names), ["AP"]
-        ).count(f"fill: {GREY}; stroke: {GREY}")
+            means.loc[names], documents[names], pd.DataFrame({"AP": False}, index=names), ["AP"], []
+        ).svg.count(f"fill: {GREY}; stroke: {GREY}")
         for names in (systems[:2], systems)
     ]
     assert drawn == [0, 2 + 1]  # the points, and one in the legend
@@ -164,7 +255,7 @@ def test_hollow_points_are_the_significant_ones() -> None:
     one = none.copy()
     one.loc["first-p01", "AP"] = True
     white = [
-        figures.pruning_trade(means, documents, different, ["AP"]).count(
+        figures.pruning_trade(means, documents, different, ["AP"], []).svg.count(
             "fill: #ffffff; stroke: #c0392b"
         )
         for different in (none, one)
@@ -196,4 +287,4 @@ def test_costs_are_listed_in_the_order_of_the_chain() -> None:
         for name, start in (("second", 20.0), ("first", 10.0))
     }  # fmt: skip
     table = tables.cost_table(record)
-    assert table.rows == [["first", "1.5", "1.0", "3", "2"], ["second", "1.5", "1.0", "3", "2"]]
+    assert table.rows == [["first", 1.5, 1.0, 3.0, 2], ["second", 1.5, 1.0, 3.0, 2]]

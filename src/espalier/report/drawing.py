@@ -1,9 +1,10 @@
-"""How every figure looks, and its SVG: the same bytes for the same numbers."""
+"""How every figure looks, and its SVG and PDF: the same bytes for the same numbers."""
 
 import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -29,12 +30,22 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 1.3,
     "lines.markersize": 4.5,
+    "pdf.fonttype": 42,
     "svg.fonttype": "none",
     "svg.hashsalt": "espalier",
     "text.color": "#22272e",
     "xtick.color": "#4b5563",
     "ytick.color": "#4b5563",
 }
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A finished figure: for the page, and for a paper."""
+
+    svg: str
+    """An SVG element that can stand among others in one page; its ids start with its name."""
+    pdf: bytes
 
 
 @contextmanager
@@ -47,15 +58,14 @@ def canvas(
         yield figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def svg(figure: Figure, name: str) -> str:
-    """The figure as an SVG element that can stand among others in one page.
-
-    Ids start with `name`; there is no date and no random id.
-    """
+def drawn(figure: Figure, name: str) -> Drawn:
+    """The figure as SVG and PDF, without a date or a random id."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", text)
-    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+    pdf = io.BytesIO()
+    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None})
+    return Drawn(re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE), pdf.getvalue())

@@ -1,13 +1,15 @@
 """One section of the report per paper: its figures and tables redrawn on this run."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
 from espalier.evaluation.results import Results
-from espalier.report import figures, tables
+from espalier.report import figures, published, tables
+from espalier.report.drawing import Drawn
 from espalier.report.tables import Table
 
 POINTS = ("bm25", *(f"{order}-p{p:02}" for order in ("first", "icf") for p in (1, 2, 3, 8, 32)))
@@ -19,29 +21,52 @@ EXTENDED = re.compile(r"-s[\d.]+$|-d[\d.]+$")
 PRUNING_COSTS = ["documents_retrieved", "relevant_retrieved", "embeddings", "index_bytes"]
 """Columns of the pruning counts that differ between systems."""
 
+ARMS = {
+    "bm25": "BM25",
+    "firstp": "FirstP",
+    "maxp": "MaxP",
+    "first": "First segment",
+    "random": "Random segment",
+    "goldp": "GoldP",
+    "best": "BeST",
+}
+"""BeST's systems, in the order of its tables; the iterations θ0, θ1 … follow."""
+
+WORST = 10
+"""Queries that are named beside a scatter."""
+
 
 @dataclass(frozen=True)
 class Drawing:
     """A figure with its file name and caption."""
 
     name: str
-    svg: str
+    drawn: Drawn
     caption: str
 
 
 @dataclass
 class Section:
-    """What the report shows of one paper."""
+    """What the report shows of one paper, in this order."""
 
     paper: str
     title: str
     reference: str
-    drawings: list[Drawing] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    parts: list[Drawing | Table] = field(default_factory=list)
 
-    def draw(self, name: str, svg: str, caption: str) -> None:
+    @property
+    def drawings(self) -> list[Drawing]:
+        """Its figures."""
+        return [part for part in self.parts if isinstance(part, Drawing)]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Its tables."""
+        return [part for part in self.parts if isinstance(part, Table)]
+
+    def draw(self, name: str, drawn: Drawn, caption: str) -> None:
         """Add a figure."""
-        self.drawings.append(Drawing(name, svg, caption))
+        self.parts.append(Drawing(name, drawn, caption))
 
 
 def quality(results: Results, paper: str) -> pd.DataFrame:
@@ -51,6 +76,16 @@ def quality(results: Results, paper: str) -> pd.DataFrame:
     return frame[[name for name in summary["measures"] if name in frame]]
 
 
+def arms(names: Iterable[str]) -> dict[str, str]:
+    """BeST's systems among some, as its tables call and order them."""
+    there = set(names)
+    iterations = sorted(name for name in there if re.fullmatch(r"theta\d+", name))
+    known = [name for name in ARMS if name in there]
+    others = sorted(there - {*iterations, *known})
+    labels = {**ARMS, **{name: name.replace("theta", "θ") for name in iterations}}
+    return {name: labels.get(name, name) for name in (*known, *iterations, *others)}
+
+
 def best(results: Results, alpha: float) -> Section:
     """BeST: ranking quality, segment selection and training history."""
     section = Section(
@@ -58,9 +93,15 @@ def best(results: Results, alpha: float) -> Section:
         "BeST: query-driven segment selection",
         "Kim, Rahimi, Bonab, Allan, CIKM 2021",
     )
-    section.tables.append(
-        tables.systems_table(
-            quality(results, "best"), [], "Ranking of the test queries' candidates (as Table 1)"
+    means = quality(results, "best")
+    named = arms(means.index)
+    section.parts.append(
+        tables.with_rivals(
+            "best-table-1",
+            means.loc[list(named)].rename(index=named),
+            results.summaries["best"]["collection"]["split"],
+            published.rivals("best"),
+            "Ranking of the test queries' candidates (as Table 1)",
         )
     )
     history = results.tables.get("best/history", pd.DataFrame())
@@ -70,11 +111,14 @@ def best(results: Results, alpha: float) -> Section:
     if "best/selection" in results.tables:
         hits = tables.means_by_system(results.tables["best/selection"])
         hits = hits[[c for c in ("hit", "hit_strict") if c in hits]]
+        named = arms(hits.index)
         names = {"hit": "larger part of the answer", "hit_strict": "whole answer"}
-        hits = hits.rename(columns=names)
-        section.tables.append(
+        hits = hits.loc[list(named)].rename(columns=names, index=named)
+        dev = dev.rename(index=arms(dev.index))
+        section.parts.append(
             tables.systems_table(
-                hits,
+                "best-table-2",
+                hits.add_prefix("P@1, "),
                 [dev.rename("dev RR").to_frame()] if not dev.empty else [],
                 "Segment selection, P@1: does the chosen segment hold the answer? (as Table 2)",
             )
@@ -104,6 +148,7 @@ def colbert(results: Results, alpha: float) -> Section:
     )
     means = quality(results, "colbert")
     comparisons = results.tables["evaluation/colbert.comparisons"]
+    points = published.points("colbert")
     costs = []
     if "colbert/counts" in results.tables:
         counts = tables.means_by_system(results.tables["colbert/counts"])
@@ -112,14 +157,15 @@ def colbert(results: Results, alpha: float) -> Section:
         shown = [m for m in ("nDCG@10", "AP") if m in means]
         relevant = counts["relevant_retrieved"].rename("relevant retrieved")
         section.draw(
-            "pruning-figure-2",
+            "colbert-figure-2",
             figures.pruning_by_p(
                 pd.concat([means[shown], relevant], axis=1),
                 documents,
                 [*shown, "relevant retrieved"],
+                points,
             ),
             "Figure 2 on this run: effectiveness and documents retrieved against the number p of "
-            "query embeddings, in First order.",
+            "query embeddings, in First order. Crosses: published, on MS MARCO passages.",
         )
         family = comparisons[comparisons["family"] == "pruning"]
         different = (
@@ -127,20 +173,35 @@ def colbert(results: Results, alpha: float) -> Section:
         )
         shown = [m for m in ("nDCG@10", "AP", "RR@10") if m in different and m in means]
         section.draw(
-            "pruning-figure-3",
-            figures.pruning_trade(means, documents, different, shown),
+            "colbert-figure-3",
+            figures.pruning_trade(means, documents, different, shown, points),
             "Figure 3 on this run: effectiveness against documents retrieved, p = 1 … 32. Hollow: "
-            f"different from p = 32 (paired t-test, Bonferroni, p < {alpha:g}). "
-            "Diamonds, beyond the paper: p chosen by query.",
+            f"different from p = 32 (paired t-test, Bonferroni, p < {alpha:g}). Crosses: "
+            "published, on MS MARCO passages. Diamonds, beyond the paper: p chosen by query.",
         )
     if "colbert/latency" in results.tables:
-        costs.append(tables.milliseconds(results.tables["colbert/latency"]))
+        latency = results.tables["colbert/latency"]
+        costs.append(tables.milliseconds(latency))
+        spent = tables.means_by_system(latency) / 1e6
+        stages = [name for name in figures.STAGES if f"{name}_ns" in spent]
+        if stages:
+            section.draw(
+                "colbert-stages",
+                figures.stages_of_a_query(
+                    spent[[f"{name}_ns" for name in stages]].set_axis(stages, axis=1)
+                ),
+                "Where the time of a query goes: encoding it, nearest neighbours of its "
+                "embeddings, each document once, exact scores, the best.",
+            )
     shown_systems = means.loc[[s for s in POINTS if s in means.index]]
-    section.tables.append(tables.systems_table(shown_systems, costs, "Some points of the sweep"))
+    section.parts.append(
+        tables.systems_table("colbert-sweep", shown_systems, costs, "Some points of the sweep")
+    )
     extended = means.loc[[s for s in means.index if EXTENDED.search(str(s))]]
     if not extended.empty:
-        section.tables.append(
+        section.parts.append(
             tables.systems_table(
+                "colbert-extended",
                 extended,
                 costs,
                 "Beyond the paper: p chosen by query (icf-s: share of the inverse collection "
@@ -163,11 +224,7 @@ def sparse(results: Results, alpha: float) -> Section:
         counts = tables.means_by_system(results.tables["sparse/counts"])
         share = 100 * counts["blocks_loaded"] / counts["blocks"]
         costs += [counts, share.rename("blocks %").to_frame()]
-    weightings = {
-        name.split("/")[0]: table
-        for name, table in sorted(results.tables.items())
-        if name.endswith("/weights")
-    }
+    weightings = weightings_of(results)
     if "sparse/latency" in results.tables:
         times = tables.milliseconds(results.tables["sparse/latency"])
         costs.append(times)
@@ -177,27 +234,38 @@ def sparse(results: Results, alpha: float) -> Section:
             shown.index = shown.index.str.removeprefix(f"{weighting}-")
             ms = times["mean ms"]
             ms.index = ms.index.str.removeprefix(f"{weighting}-")
+            name = f"sparse-quality-time-{weighting}"
             section.draw(
-                f"dths-quality-time-{weighting}",
-                figures.quality_against_time(shown, ms, str(means.columns[0])),
+                name,
+                figures.quality_against_time(shown, ms, str(means.columns[0]), name),
                 f"Quality against mean time per query, {weighting}; one thread, all settings "
                 "interleaved.",
             )
-    for weighting, histogram in weightings.items():
+    for weighting in weightings:
+        name = f"sparse-figure-1-{weighting}"
         section.draw(
-            f"dths-figure-1-{weighting}",
-            figures.weights(histogram),
+            name,
+            figures.weights(results.tables[f"{weighting}/weights"], name),
             f"Figure 1 on this run: distribution of posting weights of {weighting}, min-max "
             "scaled.",
         )
     for number, caption, belongs in PAPER_TABLES:
         chosen = [name for name in means.index if belongs(str(name))]
-        section.tables.append(
+        section.parts.append(
             tables.systems_table(
-                means.loc[chosen], costs, f"{caption} (as Table {number}); work is a mean per query"
+                f"sparse-table-{number}",
+                means.loc[chosen],
+                costs,
+                f"{caption} (as Table {number}); work is a mean per query",
             )
         )
     return section
+
+
+def weightings_of(results: Results) -> list[str]:
+    """The weightings whose postings' weights are among the results."""
+    named = sorted(name for name in results.tables if name.endswith("/weights"))
+    return [name.split("/")[0] for name in named]
 
 
 def designed(system: str) -> bool:
@@ -220,14 +288,67 @@ SECTIONS: dict[str, Callable[[Results, float], Section]] = {
 }
 
 
-def build(results: Results, alpha: float) -> list[Section]:
-    """The sections of the papers whose parts ran; `alpha` is the level of hollow points."""
+def leads(results: Results, paper: str) -> list[tuple[str, str]]:
+    """What a paper is about: pairs of a baseline and the system that is held against it."""
+    systems = results.summaries[paper]["systems"]
+    if paper == "best":
+        iterations = sorted(name for name in systems if re.fullmatch(r"theta\d+", name))
+        pairs = [("maxp", iterations[-1])] if iterations else []
+    elif paper == "colbert":
+        pairs = [("first-p32", "icf-p03")]
+    else:
+        pairs = [(f"{name}-original", f"{name}-dths") for name in weightings_of(results)]
+    return [pair for pair in pairs if set(pair) <= set(systems)]
+
+
+def query_by_query(section: Section, results: Results, texts: Mapping[str, str]) -> None:
+    """Add, for each of a paper's leading pairs, a scatter of the queries and the worst of them."""
+    measure = next(iter(results.summaries[section.paper]["measures"]))
+    for baseline, system in leads(results, section.paper):
+        source = {"paper": section.paper, "measure": measure}
+        values = results.paired(source, baseline, system).set_axis([baseline, system], axis=1)
+        difference = (values[system] - values[baseline]).sort_values(kind="stable")
+        lost = difference[difference < 0]
+        worst = [str(query) for query in lost.index[:WORST]]
+        name = f"{section.paper}-queries-{system}"
+        section.draw(
+            name,
+            figures.per_query(values[baseline], values[system], worst, measure, name),
+            f"{measure} of each of {len(values):,} queries: {system} against {baseline}. It is "
+            f"better on {(difference > 0).sum():,}, worse (red) on {len(lost):,}; ringed: the "
+            "worst, named below.",
+        )
+        if worst:
+            section.parts.append(
+                tables.worst_table(
+                    f"{section.paper}-worst-{system}",
+                    values,
+                    worst,
+                    texts,
+                    f"The {len(worst)} queries on which {system} loses most to {baseline}, "
+                    f"{measure}",
+                )
+            )
+
+
+def build(
+    results: Results,
+    ledger: Sequence[Mapping[str, Any]],
+    texts: Mapping[str, Mapping[str, str]],
+    alpha: float,
+) -> list[Section]:
+    """The sections of the papers whose parts ran.
+
+    `texts` holds each paper's queries by id; `alpha` is the level of hollow points.
+    """
     sections = []
     for paper, section_of in SECTIONS.items():
         if paper in results.summaries:
             section = section_of(results, alpha)
-            published = tables.published_table(paper, results)
-            compared = tables.comparisons_table(results.tables[f"evaluation/{paper}.comparisons"])
-            section.tables += [t for t in (published, compared) if t is not None]
+            beside = tables.published_table(paper, ledger)
+            section.parts += [beside] if beside is not None else []
+            query_by_query(section, results, texts[paper])
+            compared = results.tables[f"evaluation/{paper}.comparisons"]
+            section.parts.append(tables.comparisons_table(paper, compared))
             sections.append(section)
     return sections

@@ -1,44 +1,58 @@
-"""The report's tables: data frames turned into rows of formatted cells."""
+"""The report's tables: what they hold, and how a cell reads. Values stay numbers until then."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-import yaml
 
-from espalier.evaluation.results import Absent, Results
+from espalier.report.published import Rival
+
+
+class P(float):
+    """A p-value: three decimals, or '<.001'."""
+
+
+class Signed(float):
+    """A difference: its sign always shown, four decimals."""
 
 
 @dataclass(frozen=True)
 class Table:
     """A captioned table; the first `text_columns` columns are text, the others numbers."""
 
+    name: str
+    """Of its files."""
     caption: str
     header: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Any]]
     text_columns: int = 1
     folded: bool = False
     """Shown only when asked for."""
+    published: frozenset[int] = frozenset()
+    """Rows that stand for what was published, not for this run."""
 
 
 def cell(value: Any) -> str:
-    """A number as one reads it: up to four significant digits, thousands grouped."""
+    """A value as one reads it: numbers with up to four significant digits, thousands grouped."""
     if value is None or (isinstance(value, float) and pd.isna(value)):
         return "–"
     if isinstance(value, str):
         return value
+    if isinstance(value, P | Signed):
+        return shown(value)
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
-    if abs(value) >= 10:
-        return f"{value:.1f}"
-    return f"{value:.3f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
 
 
-def p_value(p: float) -> str:
-    """A p-value: three decimals, or '<.001'."""
-    return "<.001" if p < 0.001 else f"{p:.3f}"
+def shown(value: P | Signed) -> str:
+    """A number that has a way of its own."""
+    if isinstance(value, Signed):
+        return f"{float(value):+.4f}"
+    return "<.001" if value < 0.001 else f"{float(value):.3f}"
 
 
 def means_by_system(table: pd.DataFrame) -> pd.DataFrame:
@@ -52,58 +66,103 @@ def milliseconds(latency: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"mean ms": groups.mean(), "p95 ms": groups.quantile(0.95)}) / 1e6
 
 
-def systems_table(quality: pd.DataFrame, costs: Sequence[pd.DataFrame], caption: str) -> Table:
+def systems_table(
+    name: str, quality: pd.DataFrame, costs: Sequence[pd.DataFrame], caption: str
+) -> Table:
     """One row per system: its measures, then its mean costs where they are known."""
     whole = pd.concat([quality, *costs], axis=1).reindex(quality.index)
-    header = ["system", *(str(name).replace("_", " ") for name in whole.columns)]
-    rows = [[str(system), *map(cell, values)] for system, values in zip(
-        whole.index, whole.to_numpy().tolist(), strict=True)]  # fmt: skip
-    return Table(caption, header, rows)
+    header = ["system", *(str(column).replace("_", " ") for column in whole.columns)]
+    columns = [counts_or_means(whole[column].tolist()) for column in whole.columns]
+    rows = [[str(system), *row] for system, *row in zip(whole.index, *columns, strict=True)]
+    return Table(name, caption, header, rows)
 
 
-def comparisons_table(comparisons: pd.DataFrame) -> Table:
+def counts_or_means(values: Sequence[float]) -> Sequence[float]:
+    """Whole numbers as such where all are (and some exceed 1, as no measure does)."""
+    known = [value for value in values if not pd.isna(value)]
+    if not known or max(known) <= 1 or any(value != int(value) for value in known):
+        return values
+    return [value if pd.isna(value) else int(value) for value in values]
+
+
+def with_rivals(
+    name: str, quality: pd.DataFrame, split: str, rivals: Sequence[Rival], caption: str
+) -> Table:
+    """Systems of this run, then others with the values that were published of them."""
+    measures = list(dict.fromkeys([*quality.columns, *(rival.measure for rival in rivals)]))
+    ours = [
+        [str(system), "this run", *row, split]
+        for system, row in zip(
+            quality.index, quality.reindex(columns=measures).to_numpy().tolist(), strict=True
+        )
+    ]
+    theirs = [
+        [rival.system, f"published: {rival.source}",
+         *(rival.value if m == rival.measure else None for m in measures), rival.where]
+        for rival in rivals
+    ]  # fmt: skip
+    rows = [[row[0], row[1], row[-1], *row[2:-1]] for row in [*ours, *theirs]]
+    header = ["system", "source", "measured on", *measures]
+    marked = frozenset(range(len(ours), len(rows)))
+    return Table(name, caption, header, rows, text_columns=3, published=marked)
+
+
+def comparisons_table(paper: str, comparisons: pd.DataFrame) -> Table:
     """Every declared comparison with its tests."""
     header = [
-        "family", "system", "baseline", "measure", "mean", "baseline's", "difference", "interval",
-        "p", "Bonferroni", "Holm", "TOST", "outcome",
+        "family", "system", "baseline", "measure", "mean", "baseline's", "difference",
+        "from", "to", "p", "Bonferroni", "Holm", "effect", "TOST", "margin", "outcome",
     ]  # fmt: skip
-    rows = []
-    for r in comparisons.to_dict("records"):
-        names = [r[name] for name in ("family", "system", "baseline", "measure")]
-        interval = f"[{r['ci_low']:+.4f}, {r['ci_high']:+.4f}]"
-        means = [cell(r["mean_system"]), cell(r["mean_baseline"]), f"{r['difference']:+.4f}"]
-        ps = [p_value(r[name]) for name in ("p", "p_bonferroni", "p_holm", "p_tost")]
-        rows.append([*names, *means, interval, *ps, r["outcome"]])
-    return Table(f"All comparisons ({len(rows)})", header, rows, text_columns=4, folded=True)
-
-
-def published_table(paper: str, results: Results) -> Table | None:
-    """Published values beside this run's; None when the paper publishes none that we have."""
-    text = files("espalier.report").joinpath("published.yaml").read_text()
     rows = [
         [
-            entry["system"], entry["what"], entry["where"], entry["source"],
-            cell(entry["value"]), cell(here(entry, results)),
+            *(r[name] for name in ("family", "system", "baseline", "measure")),
+            r["mean_system"], r["mean_baseline"], Signed(r["difference"]),
+            Signed(r["ci_low"]), Signed(r["ci_high"]),
+            *(P(r[name]) for name in ("p", "p_bonferroni", "p_holm")),
+            r["effect"], P(r["p_tost"]), r["margin"], r["outcome"],
         ]
-        for entry in yaml.safe_load(text)
-        if entry["paper"] == paper
+        for r in comparisons.to_dict("records")
     ]  # fmt: skip
-    header = ["system", "quantity", "published on", "source", "published", "this run"]
-    caption = "Published values, with where they were measured, beside this run's"
-    return Table(caption, header, rows, text_columns=4) if rows else None
+    caption = f"All comparisons ({len(rows)})"
+    return Table(f"{paper}-comparisons", caption, header, rows, text_columns=4, folded=True)
 
 
-def here(entry: Mapping[str, Any], results: Results) -> float | None:
-    """The value of a published quantity in this run, if there is any."""
-    source, system = entry["from"], entry["system"]
-    try:
-        if "measure" in source:
-            means = results.require(entry["paper"])["systems"]
-            return float(means[system][source["measure"]])
-        values = results.per_query(source, system)
-        return float(values.mean()) / float(source.get("per", 1))
-    except (Absent, KeyError):
-        return None
+def published_table(paper: str, ledger: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Every number that a paper publishes, beside this run's; None when the ledger has none."""
+    rows = [
+        [row["claim"], row["scale"], row["source"], row["verdict"], *alike(row)]
+        for row in ledger
+        if row["paper"] == paper and not isinstance(row["published"], str)
+    ]
+    header = ["claim", "published on", "source", "verdict", "published", "this run"]
+    caption = "The paper's numbers beside this run's"
+    return Table(f"{paper}-published", caption, header, rows, text_columns=4) if rows else None
+
+
+def alike(row: Mapping[str, Any]) -> list[float | None]:
+    """A claim's two numbers, both whole where they can be."""
+    published, here = row["published"], row["here"]
+    if isinstance(published, int) and here is not None and here == int(here):
+        here = int(here)
+    return [published, here]
+
+
+def worst_table(
+    name: str, values: pd.DataFrame, worst: Sequence[str], texts: Mapping[str, str], caption: str
+) -> Table:
+    """The queries on which a system loses most, with their texts.
+
+    `values` has a column for the baseline and one for the system, in this order.
+    """
+    chosen = values.loc[list(worst)]
+    baseline, system = chosen.columns
+    before, after = chosen[baseline].tolist(), chosen[system].tolist()
+    rows = [
+        [query, texts.get(query, ""), old, new, Signed(new - old)]
+        for query, old, new in zip(worst, before, after, strict=True)
+    ]
+    header = ["query", "text", str(baseline), str(system), "difference"]
+    return Table(name, caption, header, rows, text_columns=2)
 
 
 def cost_table(records: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -111,15 +170,15 @@ def cost_table(records: Mapping[str, Mapping[str, Any]]) -> Table:
     rows = [
         [
             name,
-            f"{cost['wall_seconds']:,.1f}",
-            f"{cost['cpu_seconds']:,.1f}",
-            f"{cost['peak_memory_bytes'] / 2**20:,.0f}",
-            str(cost["threads"]),
+            cost["wall_seconds"],
+            cost["cpu_seconds"],
+            cost["peak_memory_bytes"] / 2**20,
+            cost["threads"],
         ]
         for name, cost in ((name, record["cost"]) for name, record in in_order(records))
     ]
     header = ["stage", "wall [s]", "CPU [s]", "peak memory [MiB]", "threads"]
-    return Table("Cost by stage", header, rows)
+    return Table("stage-costs", "Cost by stage", header, rows)
 
 
 def in_order(
@@ -142,34 +201,51 @@ def measures_table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
                 summary["collection"]["split"],
                 ", ".join(m["measure"] for m in summary["measures"].values()),
                 "; ".join(providers),
-                cell(summary["collection"]["docs_count"]),
-                cell(queries["judged"]),
-                cell(queries["unjudged"]),
-                cell(lacking),
+                summary["collection"]["docs_count"],
+                queries["judged"],
+                queries["unjudged"],
+                lacking,
             ]
         )
     header = [
         "part", "split", "measures", "computed by", "documents", "judged queries",
         "unjudged, left out", "systems with queries without results (zero)",
     ]  # fmt: skip
-    return Table("What was measured, and how", header, rows, text_columns=4)
+    return Table("measures", "What was measured, and how", header, rows, text_columns=4)
 
 
 def collections_table(manifests: Mapping[str, Mapping[str, Any]]) -> Table:
     """The collections as snapshot: id, size, digest."""
     rows = [
-        [name, manifest["docs"], str(manifest["docs_sha256"])[:16], cell(manifest["docs_count"])]
+        [name, manifest["docs"], manifest["docs_sha256"], manifest["docs_count"]]
         for name, manifest in sorted(manifests.items())
     ]
-    return Table("Collections", ["view", "ir_datasets id", "SHA-256", "documents"], rows, 3)
+    header = ["view", "ir_datasets id", "SHA-256", "documents"]
+    return Table("collections", "Collections", header, rows, text_columns=3)
 
 
 def environment_table(records: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Package versions, Python and commit, as the records have them; several where they differ."""
+    """Machine, package versions and commit, as the records have them; several where they differ."""
     found: dict[str, set[str]] = {}
     for record in records.values():
-        about = {**record["packages"], **record["machine"], "commit": record["commit"]}
+        about = {**record["machine"], **record["packages"], "commit": record["commit"]}
         for name, value in about.items():
             found.setdefault(name, set()).add(str(value))
-    rows = [[name, ", ".join(sorted(values))] for name, values in sorted(found.items())]
-    return Table("Environment", ["what", "version"], rows, text_columns=2)
+    rows = [[name.replace("_", " "), ", ".join(sorted(values))] for name, values in found.items()]
+    return Table("environment", "Environment", ["what", "this run"], rows, text_columns=2)
+
+
+def steps_table(records: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Each stage: when it ran, from which commit, with which command."""
+    rows = [
+        [
+            name,
+            datetime.fromtimestamp(record["cost"]["started"], UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            record["commit"][:12],
+            shlex.join(record["command"]),
+        ]
+        for name, record in in_order(records)
+    ]
+    header = ["stage", "began (UTC)", "commit", "command"]
+    caption = "Steps (espalier explain FILE tells each file's, with digests)"
+    return Table("steps", caption, header, rows, text_columns=4, folded=True)

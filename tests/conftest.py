@@ -9,6 +9,9 @@ from pathlib import Path
 import ir_datasets
 import pytest
 
+from espalier import cli
+from tests.report import synthetic
+
 
 @pytest.fixture(scope="session")
 def collections_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -32,3 +35,14 @@ def pydocs_mini(collections_home: Path) -> str:
 def real_collection_home() -> Path:
     """Where ir_datasets looks for its own collections in this session."""
     return Path(os.fspath(ir_datasets.load("vaswani").docs_path(force=False))).parents[1]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up results folder with ledger and report, made by the verbs themselves."""
+    folder = tmp_path_factory.mktemp("results") / "made-up"
+    for arguments in synthetic.results(folder):
+        assert cli.main(arguments) == 0
+    assert cli.main(synthetic.claims_arguments(folder)) == 0
+    assert cli.main(synthetic.report_arguments(folder)) == 0
+    return folder

@@ -1,6 +1,7 @@
 """A made-up results folder with every file that the report and the ledger read."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 
 from espalier.evaluation import runs
 from espalier.files import sha256_of
+from espalier.tracking import records
 
 ROOT = Path(__file__).parents[2]
 QUERIES = [f"q{i:02}" for i in range(40)]
@@ -72,8 +74,37 @@ def system_runs(folder: Path, paper: str) -> Path:
         frame = pd.DataFrame(
             {"query_id": np.repeat(QUERIES, 60), "doc_id": DOCS * 40, "score": score.ravel()}
         )
-        runs.write(folder / f"{system}.run.gz", frame, {"method": {"automatic": True}})
+        method = {"automatic": True, "retrieval": [{"name": "made up", "strength": strength}]}
+        runs.write(folder / f"{system}.run.gz", frame, {"method": method})
     return folder
+
+
+def stage_records(folder: Path, papers: Sequence[str]) -> None:
+    """The records of the stages that made views, a model and runs would have written."""
+    (folder / "colbert").mkdir(exist_ok=True)
+    (folder / "colbert" / "model").write_text("weights")
+    passages = [folder / "collection" / "passages"]
+    stages = [
+        (f"collections-snapshot-{name}", "collections snapshot", {},
+         {"view": [folder / "collection" / name]})
+        for name in VIEWS
+    ]  # fmt: skip
+    stages += [("colbert-train", "colbert train", {"view": passages},
+                {"model": [folder / "colbert" / "model"]})]  # fmt: skip
+    stages += [
+        (f"{paper}-sweep", f"{paper} sweep",
+         {"view": passages, "model": [folder / "colbert" / "model"] if paper == "colbert" else []},
+         {"runs": [folder / paper / "runs"]})
+        for paper in papers
+    ]  # fmt: skip
+    for number, (name, stage, inputs, outputs) in enumerate(stages):
+        records.write(
+            folder / "records" / f"{name}.json", stage=stage, command=["espalier", *stage.split()],
+            settings={"seed": 1, "depth": 60}, inputs=inputs, outputs=outputs,
+            metrics={"documents": 60},
+            cost={"started": 1.7e9 + number, "wall_seconds": 2.5, "cpu_seconds": 2.0,
+                  "peak_memory_bytes": 10**8, "threads": 1},
+        )  # fmt: skip
 
 
 def sparse_counts(work: np.ndarray) -> dict[str, np.ndarray]:
@@ -177,9 +208,40 @@ def report_arguments(folder: Path) -> list[str]:
     return [
         "report", "render", "--ledger", str(folder / "claims.json"), "--tables", *tables(folder),
         "--views", *(str(folder / "collection" / name) for name in VIEWS),
-        "--records", *(str(p) for p in sorted((folder / "records").glob("evaluation-*.json"))),
+        "--records", *record_files(folder),
         "--report", str(folder / "report"),
         "--record", str(folder / "records" / "report-render.json"),
+        "--settings", json.dumps(settings),
+    ]  # fmt: skip
+
+
+def record_files(folder: Path) -> list[str]:
+    """The records that report and MLflow view are made from."""
+    found = sorted((folder / "records").glob("*.json"))
+    return [str(p) for p in found if not p.name.startswith(("report", "tracking"))]
+
+
+def track_arguments(folder: Path, papers: Sequence[str] = tuple(SYSTEMS)) -> list[str]:
+    """The command line of the MLflow view; the folder's name is the experiment's."""
+    settings = {"seed": 1, "experiment": folder.name, "results": str(folder.parent)}
+    costs = [folder / p / f"{name}.parquet" for p in papers if p != "best"
+             for name in ("counts", "latency")]  # fmt: skip
+    stages = record_files(folder)
+    if len(papers) < len(SYSTEMS):
+        stages = [name for name in stages if "colbert-train" in name or "snapshot" in name]
+    return [
+        "tracking", "track", "--ledger", str(folder / "claims.json"),
+        "--claims", *(str(p) for p in sorted((ROOT / "claims").glob("*.yaml"))),
+        "--artifacts", *(str(folder / n) for n in ("claims.txt", "report/index.html")),
+        "--figures", str(folder / "report" / "figures"),
+        "--summaries", *(f"{folder}/evaluation/{paper}.summary.json" for paper in papers),
+        "--per-query", *(f"{folder}/evaluation/{paper}.per_query.parquet" for paper in papers),
+        "--costs", *map(str, costs),
+        "--runs", *(str(folder / paper / "runs") for paper in papers),
+        "--views", *(str(folder / "collection" / name) for name in VIEWS),
+        "--records", *stages,
+        "--tracked", str(folder / "tracked.json"),
+        "--record", str(folder / "records" / "tracking-track.json"),
         "--settings", json.dumps(settings),
     ]  # fmt: skip
 
@@ -190,6 +252,7 @@ def results(folder: Path, papers: tuple[str, ...] = tuple(SYSTEMS)) -> list[list
         view(folder / "collection" / name)
     for paper in papers:
         system_runs(folder / paper / "runs", paper)
+    stage_records(folder, papers)
     if len(papers) == len(SYSTEMS):
         cost_tables(folder)
     return [evaluate_arguments(folder, paper) for paper in papers]

@@ -36,7 +36,7 @@ def track(job: Job) -> dict[str, Any]:
     views = {path.name: path for path in job.paths("views")}
     figures = [p for folder in job.paths("figures") for p in sorted(folder.glob("*.svg"))]
     systems, data = [], {}
-    for path in job.paths("summaries"):
+    for place, path in enumerate(reversed(job.paths("summaries"))):
         paper = path.name.split(".")[0]
         summary = json.loads(path.read_text())
         view = VIEWS[paper][0]
@@ -62,9 +62,13 @@ def track(job: Job) -> dict[str, Any]:
             figures=tuple(p for p in figures if p.name.startswith(f"{paper}-")),
             rows=entries.rows_by_system(stated, rows, paper, list(summary["systems"])),
         )
-        systems += entries.system_entries(about, chain, latest)
+        systems += entries.system_entries(about, chain, latest + place)
     verdict, description = entries.verdict_entry(
-        job.path("ledger"), job.paths("artifacts"), figures, latest + 1, list(data.values())
+        job.path("ledger"),
+        job.paths("artifacts"),
+        figures,
+        latest + len(data) + 2,
+        list(data.values()),
     )
     with files.locked(experiment.parent / ".mlflow.lock"):
         counts = mlflow_view.synchronise(

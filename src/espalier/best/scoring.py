@@ -48,5 +48,7 @@ def quantized(ranker: Ranker) -> Ranker:
     that scores depend slightly on what else is in it.
     """
     small = copy.deepcopy(ranker)
-    small.trunk = quantize_dynamic(small.trunk, {torch.nn.Linear}, dtype=torch.qint8)
+    small.trunk = quantize_dynamic(  # type: ignore[no-untyped-call]
+        small.trunk, {torch.nn.Linear}, dtype=torch.qint8
+    )
     return small

@@ -90,7 +90,7 @@ class Learner:
         self.system, self.ranker, self.layout = system, ranker, layout
         self.dev, self.schedule, self.seed = dev, schedule, seed
         self.parameters = [p for p in ranker.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.parameters, schedule.learning_rate)
+        self.optimizer = torch.optim.AdamW(self.parameters, schedule.learning_rate, fused=True)
         self.rate = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: min(1.0, (step + 1) / (schedule.warmup + 1))
         )

@@ -9,6 +9,7 @@ import errno
 import importlib
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from espalier import launch
@@ -73,18 +74,16 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
 
 def dispatch(given: argparse.Namespace) -> int:
     """Do what the parsed command line asks for; the exit status."""
-    if given.room == "run":
-        return launch.run(given.config, given.cores, given.snakemake, given.profile)
-    if given.room == "plan":
-        return plan.plan(given)
-    if given.room == "pages":
-        return launch.pages(given.config, given.cores)
-    if given.room == "serve":
-        return launch.serve(given.config, given.port)
-    if given.room == "claims":
-        return launch.claims(given.config, given.format, given.fail_on)
-    if given.room == "explain":
-        return explain(given.file, as_json=given.json)
+    commands: dict[str, Callable[[], int]] = {
+        "run": lambda: launch.run(given.config, given.cores, given.snakemake, given.profile),
+        "plan": lambda: plan.plan(given),
+        "pages": lambda: launch.pages(given.config, given.cores),
+        "serve": lambda: launch.serve(given.config, given.port),
+        "claims": lambda: launch.claims(given.config, given.format, given.fail_on),
+        "explain": lambda: explain(given.file, as_json=given.json),
+    }
+    if given.room in commands:
+        return commands[given.room]()
     room_of(given.room).verbs[given.verb].run(given)
     return 0
 

@@ -10,8 +10,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from espalier import config as configuration
@@ -105,11 +105,11 @@ def forget_lost_outputs(folder: Path) -> None:
     for path in sorted((folder / "records").glob("[!.]*.json")):
         record = records.read(path)
         for file in (file for group in record["outputs"].values() for file in group):
-            output = Path(file["path"])
+            if Path(file["path"]).is_absolute():  # outside the results folder
+                continue
+            output = folder / file["path"]
             lost = "truncated or altered" if output.exists() else "missing"
-            if output.is_relative_to(folder) and (
-                not output.exists() or files.size_of(output) != file["bytes"]
-            ):
+            if not output.exists() or files.size_of(output) != file["bytes"]:
                 print(f"{output}: {lost}; '{record['stage']}' runs again", file=sys.stderr)
                 path.unlink(missing_ok=True)
 

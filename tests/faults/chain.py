@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from espalier.files import sha256_of
+from espalier.files import SIDECAR, sha256_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ESPALIER = [sys.executable, "-m", "espalier.cli"]
@@ -81,7 +81,7 @@ def contents(results: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(p for p in results.rglob("*") if p.is_file()):
         name = path.relative_to(results)
-        if name.parts[0] not in TIMED and not name.name.startswith(TIMED_FILES):
+        if is_settled(name):
             found[name.as_posix()] = sha256_of(path)
     for path in sorted((results / "records").glob("[!.]*.json")):
         record = json.loads(path.read_text())
@@ -89,22 +89,20 @@ def contents(results: Path) -> dict[str, Any]:
         found[f"record {path.stem}"] = {
             "metrics": None if timed else record["metrics"],
             "files": {
-                str(Path(file["path"]).relative_to(results)): file["sha256"]
+                file["path"]: file["sha256"]
                 for side in ("inputs", "outputs")
                 for group in record[side].values()
                 for file in group
-                if is_settled(Path(file["path"]), results)
+                if is_settled(Path(file["path"]))
             },
         }
     return found
 
 
-def is_settled(path: Path, results: Path) -> bool:
+def is_settled(name: Path) -> bool:
     """Whether a file or folder of the results depends on config and data alone."""
-    if not path.is_relative_to(results):
-        return False
-    name = path.relative_to(results)
-    return name.parts[0] not in TIMED and not name.name.startswith(TIMED_FILES)
+    timed = name.parts[0] in TIMED or name.name.startswith(TIMED_FILES)
+    return not (name.is_absolute() or timed or name.name.endswith(SIDECAR))
 
 
 def leftovers(results: Path) -> list[str]:

@@ -27,7 +27,7 @@ INDEXES = (
     Damage("sparse/splade/indexes/splade", "union/docs.npy", "sparse/counts.parquet"),
 )
 INTERMEDIATES = (
-    "best/scores/maxp.parquet",
+    "best/s1/scores/maxp.parquet",
     "bm25/passages",
     "colbert/shards/1",
     "sparse/splade/queries.parquet",

@@ -186,7 +186,9 @@ def test_files_of_a_view(folder):
     path = name.removeprefix("folder:")
     view = {"docs": name, "splits": {"test": f"{name}:test", "other": "vaswani"}}
     assert files_of(view) == [f"{path}/{file}" for file in FILES]
-    assert files_of({"docs": "vaswani", "splits": {"test": "vaswani"}}) == []
+    other = {"docs": "vaswani", "splits": {"test": "vaswani"}}
+    assert files_of(other) == []
+    assert files_of({**other, "passages": view}) == files_of(view)
 
 
 def test_the_verbs_on_a_folder(folder, tmp_path):

@@ -37,7 +37,8 @@ def place_of(dataset_id: str) -> tuple[Path, str | None]:
 
 def files_of(view: Mapping[str, Any]) -> list[str]:
     """The files behind the folders that one view's config names, so that a change is noticed."""
-    ids = filter(is_folder, [view["docs"], *view["splits"].values()])
-    folders = dict.fromkeys(place_of(dataset_id)[0] for dataset_id in ids)
+    parts = [view, view.get("passages", view)]
+    ids = [id_ for part in parts for id_ in (part["docs"], *part["splits"].values())]
+    folders = dict.fromkeys(place_of(dataset_id)[0] for dataset_id in filter(is_folder, ids))
     paths = [folder / name for folder in folders for name in (*NEEDED, SPANS, RUN)]
     return [str(path) for path in paths if path.exists()]

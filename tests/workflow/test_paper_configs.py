@@ -111,6 +111,9 @@ def test_topics(bert, chain, tmp_path):
     assert [first[topic] for topic in topics] == [f"DOC-{i}" for i in range(len(topics))]
     assert pd.concat(view.qrels(fold) for fold in standins.TOPICS).shape == (30, 3)
 
+    _, output = chain("robust04", home, changes, options=["--dry-run"])
+    assert {"best_segment", "evaluate", "claims"} <= planned(output)
+
     text = (ROOT / "config" / "robust04.yaml").read_text()
     described = yaml.safe_load("\n".join(re.findall(r"^#   (.*)$", text, re.MULTILINE)))
     results, _ = chain("robust04", home, changes | described, "collection/documents")

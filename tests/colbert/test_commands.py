@@ -58,11 +58,12 @@ def settings(bert):
             "store": {"bits": 4, "sample": 0.3},
             "index": {"subquantizers": 4, "bits": 8, "metric": "l2", "sample": 0.05},
             "retrieval": {
-                "k_prime": 20,
+                "k_prime": 300,
                 "nprobe": 4,
                 "orders": ["first", "icf"],
                 "selective": [0.5, 0.9],
                 "depth": 10,
+                "int8_queries": True,
             },
             "static": {"systems": ["icf-p03"]},
             "latency": {"queries": 2, "systems": ["first-p08", "icf-p03-d0.5"]},

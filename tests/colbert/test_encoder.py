@@ -100,6 +100,25 @@ def test_saved_and_loaded_it_encodes_the_same(model, tmp_path):
     assert again.dimensions == 16
 
 
+def test_eight_bit_queries_are_close_and_leave_the_encoder_as_it_is(model):
+    query = model.layout.queries(["dense vector", "graph of a tree"])
+    before = model.encode(query)
+    rounded = encoder.with_int8(model)
+    after = rounded.encode(query)
+    assert (before * after).sum(axis=-1).min() > 0.99
+    assert not np.array_equal(before, after)
+    np.testing.assert_allclose(np.linalg.norm(after, axis=-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(model.encode(query), before)
+    alone = np.concatenate([rounded.encode(row[None]) for row in query])
+    np.testing.assert_array_equal(alone, after)
+
+
+def test_eight_bit_queries_are_refused_on_a_gpu(model, monkeypatch):
+    monkeypatch.setattr(encoder, "device", lambda: torch.device("cuda"))
+    with pytest.raises(EspalierError, match=r"colbert\.retrieval\.int8_queries"):
+        encoder.with_int8(model)
+
+
 def test_a_vocabulary_without_markers_is_refused(bert, tmp_path):
     from transformers import BertTokenizer
 

@@ -257,6 +257,8 @@ def opened(job: Job) -> tuple[Mapping[str, str], Any, Mapping[float, int]]:
             "delete it and run again"
         )
     model = encoder.load(job.path("model"))
+    if settings["int8_queries"]:
+        model = encoder.with_int8(model)
     indexes = [ann.read(path, embeddings, settings["nprobe"]) for path in job.paths("indexes")]
     frequencies = indexes[0].frequencies
     pipeline = Pipeline(

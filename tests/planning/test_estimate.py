@@ -110,10 +110,14 @@ def test_units_of_some_stages_by_hand():
     assert of("colbert encode") == (2500,)
     # 5% of 350,000 are 17,500 for k-means: 256 partitions of at least 39 (2^8 <= 17,500 / 39).
     assert of("colbert index", kept="0.5") == (350_000, 256 * (25 * 17_500 + 350_000))
-    # 35,000 / 39 = 897: 512 partitions, of which 10 are searched.
-    scanned = 700_000 * 10 / 512
-    assert of("colbert sweep") == (500 * 6000, pytest.approx(500 * 32 * (512 + scanned)))
-    assert of("colbert latency") == (50 * 6000, pytest.approx(50 * 32 * (512 + scanned)))
+    # 35,000 / 39 = 897: 512 partitions, of which 10 are searched; a document has 70 embeddings.
+    pairs = 32 * (6000 * 70 + 512 + 700_000 * 10 / 512 / 8)
+    assert of("colbert sweep") == (500, pytest.approx(500 * pairs))
+    assert of("colbert latency") == (50, pytest.approx(50 * pairs))
+    # So small a collection is searched whole.
+    few = Extent({"passages": 100}, {"passages": {"test": 10}}, embeddings=7000, retrieved=90)
+    sweep = {"stage": "colbert sweep", "name": "", "settings": {}}
+    assert units.units_of(CONFIG, few, sweep) == (10, 10 * 32 * (90 * 70 + 7000))
 
 
 def test_every_stage_of_the_chain_has_its_units():

@@ -160,14 +160,16 @@ def indexing(config: Config, extent: Extent, record: Mapping[str, Any]) -> tuple
 
 
 def searching(config: Config, extent: Extent, queries: float) -> tuple[float, ...]:
-    """Documents scored; codes and centroids that are compared with query embeddings."""
+    """Queries; pairs of a query embedding and a document's, a centroid or a code compared.
+
+    A code's distance is summed from tables, an eighth of the work.
+    """
     lists, _ = partitions(extent.embeddings, config)
-    length, nprobe = (
-        config["colbert"]["encoder"]["query_length"],
-        config["colbert"]["retrieval"]["nprobe"],
-    )
-    codes = extent.embeddings * min(nprobe / lists, 1) if lists else extent.embeddings
-    return queries * extent.retrieved, queries * length * (lists + codes)
+    nprobe = config["colbert"]["retrieval"]["nprobe"]
+    codes = extent.embeddings * min(nprobe / lists, 1) if lists else 8 * extent.embeddings
+    scored = extent.retrieved * extent.embeddings / extent.documents["passages"]
+    length = config["colbert"]["encoder"]["query_length"]
+    return queries, queries * length * (scored + lists + codes / 8)
 
 
 Units = Callable[[Config, Extent, Mapping[str, Any]], tuple[float, ...]]
@@ -175,10 +177,10 @@ Units = Callable[[Config, Extent, Mapping[str, Any]], tuple[float, ...]]
 
 
 def candidates(config: Config, extent: Extent, record: Mapping[str, Any]) -> tuple[float, ...]:
-    """Documents that BM25 indexes, with those that it scores."""
+    """Documents that BM25 indexes, with those that it scores; queries."""
     view = record["name"].removeprefix("collections-bm25-")
     queries = sum(extent.queries[view].values())
-    return (extent.documents[view] * (1 + queries * QUERIES_LIKE_ONE_DOCUMENT),)
+    return extent.documents[view] * (1 + queries * QUERIES_LIKE_ONE_DOCUMENT), queries
 
 
 def sparse_latency(config: Config, extent: Extent, record: Mapping[str, Any]) -> tuple[float, ...]:

@@ -1,8 +1,10 @@
 """Fixtures that several rooms' tests share."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Imported before any fixture runs: ir_datasets fixes the place of its own collections at import,
 # so that tests on real data find what the user has; ours are looked up at each call.
@@ -46,3 +48,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert cli.main(synthetic.claims_arguments(folder)) == 0
     assert cli.main(synthetic.report_arguments(folder)) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium: the system's own, with its driver."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    paths = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    absent = [name for name, path in paths.items() if path is None]
+    if absent:
+        pytest.skip(f"no {' nor '.join(absent)} here: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = paths["chromium"]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage",
+                     "--hide-scrollbars", "--window-size=1800,1000"):  # fmt: skip
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(paths["chromedriver"]))
+    yield driver
+    driver.quit()

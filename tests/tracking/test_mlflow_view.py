@@ -1,6 +1,7 @@
 """Against a real MLflow store (SQLite)."""
 
 import json
+from pathlib import Path
 
 import mlflow
 import pandas as pd
@@ -62,12 +63,15 @@ def test_series_artifacts_and_description(results):
     artifact.write_text("hello")
     series = {"quality/AP": [(1, 0.1), (2, 0.25)]}
     synchronise(
-        results, "espalier/x", "first line", [entry("s", series=series, artifacts=(artifact,))]
+        results,
+        "espalier/x",
+        "first line",
+        [entry("s", series=series, artifacts=(("", artifact), ("figures", artifact)))],
     )
     client, experiment, (run,) = stored(results)
     history = client.get_metric_history(run.info.run_id, "quality/AP")
     assert sorted((m.step, m.value) for m in history) == [(1, 0.1), (2, 0.25)]
-    assert [a.path for a in client.list_artifacts(run.info.run_id)] == ["note.txt"]
+    assert [a.path for a in client.list_artifacts(run.info.run_id)] == ["figures", "note.txt"]
     assert experiment.tags["mlflow.note.content"] == "first line"
 
 
@@ -103,7 +107,7 @@ def sweep(made):
             "collection": {"docs_count": 60, "split": "c/test"}, "queries": {"judged": 39},
         },
         run_files={
-            s: made / "colbert" / "runs" / f"{s}.run.gz"
+            s: [made / "colbert" / "runs" / f"{s}.run.gz"]
             for s in ("icf-p01", "icf-p02", "icf-p03", "bm25")
         },
         cost=pd.DataFrame(
@@ -131,6 +135,14 @@ def test_points_of_a_sweep_stand_alone_with_a_latency_or_a_claim(sweep):
     assert sweep["colbert icf-p02"].metrics["quality/AP"] == 0.3
     assert sweep["colbert icf-p02"].tags["verdict"] == "no claim"
     assert sweep["colbert icf-p03"].tags["verdict"] == "1 reproduced"
+
+
+def test_replicates_have_a_folder_each():
+    one, two = Path("0/a.run.gz"), Path("1/a.run.gz")
+    assert entries.as_artifacts([one]) == (("", one), ("", Path(f"{one}.ir_metadata.yaml")))
+    assert [folder for folder, _ in entries.as_artifacts([one, two])] == [
+        "replicate-0", "replicate-0", "replicate-1", "replicate-1",
+    ]  # fmt: skip
 
 
 def test_systems_are_listed_in_the_summarys_order(sweep):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -73,24 +72,6 @@ def test_an_interrupted_track_step_ends_complete_and_nothing_twice(made, tmp_pat
     assert {run.info.status for run in after} == {"FINISHED"}
     assert all(run.data.tags["espalier.digest"] for run in after)
     assert set(model_versions(client, "killed").values()) == {1}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium: the system's own, with its driver."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    paths = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
-    absent = [name for name, path in paths.items() if path is None]
-    if absent:
-        pytest.skip(f"no {' nor '.join(absent)} here: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = paths["chromium"]
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage",
-                     "--hide-scrollbars", "--window-size=1800,1000"):  # fmt: skip
-        options.add_argument(argument)
-    driver = webdriver.Chrome(options, webdriver.ChromeService(paths["chromedriver"]))
-    yield driver
-    driver.quit()
 
 
 class Visitor:

@@ -32,6 +32,12 @@ ARMS = {
 }
 """BeST's systems, in the order of its tables; the iterations θ0, θ1 … follow."""
 
+FURTHER = {
+    "ratios": "Ratios of times",
+    "reproduction": "How near the runs come to the original run files",
+}
+"""Tables of the evaluation that an experiment may have, shown as they are."""
+
 WORST = 10
 """Queries that are named beside a scatter."""
 
@@ -293,7 +299,7 @@ def leads(results: Results, paper: str) -> list[tuple[str, str]]:
     systems = results.summaries[paper]["systems"]
     if paper == "best":
         iterations = sorted(name for name in systems if re.fullmatch(r"theta\d+", name))
-        pairs = [("maxp", iterations[-1])] if iterations else []
+        pairs = [("maxp", system) for system in ("best", *iterations[-1:]) if system in systems][:1]
     elif paper == "colbert":
         pairs = [("first-p32", "icf-p03")]
     else:
@@ -350,5 +356,9 @@ def build(
             query_by_query(section, results, texts[paper])
             compared = results.tables[f"evaluation/{paper}.comparisons"]
             section.parts.append(tables.comparisons_table(paper, compared))
+            for name, caption in FURTHER.items():
+                further = results.tables.get(f"evaluation/{paper}.{name}")
+                if further is not None:
+                    section.parts.append(tables.whole_table(f"{paper}-{name}", further, caption))
             sections.append(section)
     return sections

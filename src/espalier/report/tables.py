@@ -127,6 +127,16 @@ def comparisons_table(paper: str, comparisons: pd.DataFrame) -> Table:
     return Table(f"{paper}-comparisons", caption, header, rows, text_columns=4, folded=True)
 
 
+def whole_table(name: str, frame: pd.DataFrame, caption: str) -> Table:
+    """A data frame as it is, its text columns first."""
+    numbers = [str(c) for c in frame.select_dtypes("number").columns]
+    texts = [str(c) for c in frame.columns if c not in numbers]
+    rows = frame[[*texts, *numbers]].to_numpy(dtype=object).tolist()
+    header = [column.replace("_", " ") for column in (*texts, *numbers)]
+    whole = f"{caption} ({len(rows)})"
+    return Table(name, whole, header, rows, text_columns=len(texts), folded=True)
+
+
 def published_table(paper: str, ledger: Sequence[Mapping[str, Any]]) -> Table | None:
     """Every number that a paper publishes, beside this run's; None when the ledger has none."""
     rows = [

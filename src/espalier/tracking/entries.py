@@ -47,8 +47,8 @@ class Paper:
 
     name: str
     summary: Mapping[str, Any]
-    run_files: Mapping[str, Path]
-    """By system."""
+    run_files: Mapping[str, Sequence[Path]]
+    """By system: one, or a replicate for each seed."""
     cost: pd.DataFrame
     """One row per system (its index), one column per mean cost."""
     per_query: pd.DataFrame
@@ -93,7 +93,7 @@ def stage_entry(path: Path, record: Mapping[str, Any], experiment: str) -> Entry
             "cost/cpu_s": cost["cpu_seconds"],
             "cost/peak_memory_MB": cost["peak_memory_bytes"] / 1e6,
         },
-        artifacts=(path,),
+        artifacts=(("", path),),
         datasets=tuple(
             data_of(view, item["sha256"], "training" if verb.startswith("train") else "evaluation")
             for view, item in zip(views, record["inputs"].get("view", []), strict=True)
@@ -167,7 +167,7 @@ def system_entries(paper: Paper, chain: Chain, latest: float) -> list[Entry]:
             note=claims_note(paper.rows.get(order, ())),
             tags={**tags_of(paper, order, paper.rows.get(order, ())), "kind": "sweep"},
             series=as_series(points),
-            figures=paper.figures,
+            artifacts=as_figures(paper.figures),
             datasets=(paper.data,),
         )
         for order, points in curves.items()
@@ -179,10 +179,9 @@ def system_entry(
     paper: Paper, system: str, metrics: Mapping[str, float], chain: Chain, started: float
 ) -> Entry:
     """One system: its measures and costs, with all that they come from."""
-    run = paper.run_files[system]
-    about = runs.sidecar(run)
+    replicates = paper.run_files[system]
     rows = paper.rows.get(system, ())
-    steps = chain.behind([records.relative(run, chain.root)])
+    steps = chain.behind([records.relative(run, chain.root) for run in replicates])
     config = {name: chain.records[name]["settings"] for name in steps}
     return Entry(
         name=f"{paper.name} {system}",
@@ -191,10 +190,9 @@ def system_entry(
         seconds=chain.records[steps[-1]]["cost"]["wall_seconds"],
         note=claims_note(rows),
         tags=tags_of(paper, system, rows),
-        params=settings_as_params(method_of(about)),
+        params=settings_as_params(method_of(runs.sidecar(replicates[0]))),
         metrics=metrics,
-        artifacts=(run, about),
-        figures=paper.figures,
+        artifacts=(*as_artifacts(replicates), *as_figures(paper.figures)),
         texts={
             "per_query.csv": per_query_csv(paper.per_query, system),
             "config.yaml": yaml.safe_dump(config, sort_keys=False),
@@ -202,6 +200,21 @@ def system_entry(
         },
         datasets=(paper.data,),
     )
+
+
+def as_artifacts(replicates: Sequence[Path]) -> tuple[tuple[str, Path], ...]:
+    """Run files with their sidecars; those of several replicates in a folder each."""
+    folders = [f"replicate-{n}" if len(replicates) > 1 else "" for n in range(len(replicates))]
+    return tuple(
+        (folder, path)
+        for folder, run in zip(folders, replicates, strict=True)
+        for path in (run, runs.sidecar(run))
+    )
+
+
+def as_figures(paths: Iterable[Path]) -> tuple[tuple[str, Path], ...]:
+    """Figures, in their folder."""
+    return tuple(("figures", path) for path in paths)
 
 
 def method_of(sidecar: Path) -> dict[str, Any]:
@@ -354,8 +367,7 @@ def verdict_entry(
         note=f"**{summary}**: the report is among the artifacts (`index.html`).",
         tags={"kind": "verdicts", "collection": ", ".join(d.name for d in data)},
         metrics={f"verdicts/{metric_name(v)}": float(tally[v]) for v in VERDICTS},
-        artifacts=tuple(artifacts),
-        figures=tuple(figures),
+        artifacts=(*(("", path) for path in artifacts), *as_figures(figures)),
         datasets=tuple(data),
     )
     return entry, shortened(lines, DESCRIPTION_LENGTH)

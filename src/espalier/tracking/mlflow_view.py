@@ -78,8 +78,8 @@ class Entry:
     metrics: Mapping[str, float] = field(default_factory=dict)
     series: Mapping[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Metrics with a step, e.g. quality against p."""
-    artifacts: tuple[Path, ...] = ()
-    figures: tuple[Path, ...] = ()
+    artifacts: tuple[tuple[str, Path], ...] = ()
+    """Files, each with the folder that it gets ('' for none)."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Small files that exist nowhere else, by name."""
     datasets: tuple[Data, ...] = ()
@@ -98,7 +98,7 @@ class Entry:
                 sorted(self.params.items()),
                 sorted(self.metrics.items()),
                 sorted(self.series.items()),
-                [digest_of(p) for p in (*self.artifacts, *self.figures)],
+                [(folder, *digest_of(path)) for folder, path in self.artifacts],
                 sorted(self.texts.items()),
                 self.datasets,
                 self.models,
@@ -262,10 +262,8 @@ def add(client: mlflow.MlflowClient, experiment_id: str, entry: Entry) -> None:
         client.log_batch(run_id, params=params[first : first + 100])
     if entry.datasets:
         client.log_inputs(run_id, datasets=[dataset_input(data) for data in entry.datasets])
-    for path in entry.artifacts:
-        client.log_artifact(run_id, str(path))
-    for path in entry.figures:
-        client.log_artifact(run_id, str(path), "figures")
+    for folder, path in entry.artifacts:
+        client.log_artifact(run_id, str(path), folder or None)
     for name, text in entry.texts.items():
         client.log_text(run_id, text, name)
     for model in entry.models:

@@ -170,7 +170,7 @@ def check_best(config: Mapping[str, Any]) -> None:
     if "best" not in config["papers"]:
         return
     (view,) = VIEWS["best"]
-    splits = config["collections"].get(view, {"splits": {}})["splits"]
+    splits = view_of(config, view)["splits"] if view in config["collections"] else {}
     for name in dict.fromkeys([*(config["best"]["folds"] or parts.ROLES), "test"]):
         if not splits.get(name):
             raise EspalierError(

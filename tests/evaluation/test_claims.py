@@ -275,6 +275,7 @@ def test_values_and_ratios_are_what_was_measured() -> None:
     rows = claims.judge([value(0.5), ratio("half", 0.5)], results(), RULES)
     assert rows[0]["here"] == pytest.approx(BASE.mean(), rel=1e-5)
     assert rows[1]["here"] == pytest.approx(0.5)
+    assert rows[1]["query"]["ratio"]["system"] == "half"
     low, high = rows[0]["interval"]
     assert low < BASE.mean() < high
 

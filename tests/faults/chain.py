@@ -20,7 +20,8 @@ TIMED = ("records", "logs", "benchmarks", "report")
 """Folders whose content a clock decides."""
 TIMED_FILES = ("latency", ".", "claims", "tracked")
 """How the names of other such files begin; verdicts on speed are in the ledger."""
-TIMED_RECORDS = ("evaluation-claims", "report-", "tracking-")
+TIMED_ENDS = ("latencies.parquet", SIDECAR)
+TIMED_RECORDS = ("evaluation-claims", "evaluation-latencies", "report-", "tracking-")
 """Stages whose metrics follow from those files."""
 
 
@@ -102,7 +103,7 @@ def contents(results: Path) -> dict[str, Any]:
 def is_settled(name: Path) -> bool:
     """Whether a file or folder of the results depends on config and data alone."""
     timed = name.parts[0] in TIMED or name.name.startswith(TIMED_FILES)
-    return not (name.is_absolute() or timed or name.name.endswith(SIDECAR))
+    return not (name.is_absolute() or timed or name.name.endswith(TIMED_ENDS))
 
 
 def leftovers(results: Path) -> list[str]:

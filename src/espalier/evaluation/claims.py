@@ -120,6 +120,7 @@ def row(claim: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
         "scale": claim["scale"]["name"],
         "published": claim["published"],
         "tolerance": claim.get("tolerance"),
+        "query": claim["here"],
         "here": number(finding.here),
         "interval": interval,
         "test": finding.test,

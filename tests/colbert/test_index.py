@@ -142,13 +142,26 @@ def test_an_index_is_the_same_bytes_for_any_number_of_threads(tmp_path, monkeypa
     monkeypatch.setattr(ann, "BLOCK", 6_000)  # of which the last piece is short
     opened, _ = shards_of(tmp_path, [12] * 1000, 600, dimensions=64)
     usual = faiss.omp_get_max_threads()
-    built = []
+    built, used = [], []
+
+    def noting(method):
+        def noted(*arguments):
+            used.append(faiss.omp_get_max_threads())
+            return method(*arguments)
+
+        return noted
+
+    # Products are too small here to be rounded otherwise by two threads: so these are counted, too.
+    for kind, method in ((faiss.IndexIVFPQ, "train"), (faiss.Index, "search")):
+        monkeypatch.setattr(kind, method, noting(getattr(kind, method)))
     for threads in (1, 2, 3):
         with ann.threads(threads):
             index, plan = built_of(opened, sample=0.9, subquantizers=8)
         built.append(faiss.serialize_index(index).tobytes())
     assert plan.partitions == 256
     assert built[0] == built[1] == built[2]
+    # Blocks of 6,000, and 2,400 of the first shard's 7,200: 2 pieces each and 1, then 4,800: 2.
+    assert used == [1] * 3 * (1 + 2 + 1 + 2)
     assert faiss.omp_get_max_threads() == usual
 
 

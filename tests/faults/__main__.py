@@ -60,8 +60,7 @@ def killing(tally: Tally, chain: Chain, reference: Chain, count: int) -> None:
     done = 0
     for attempt in range(count):
         shutil.rmtree(chain.folder, ignore_errors=True)
-        planned = kills.moments(reference.results, count - done, SEED + attempt)
-        hit = kills.killed(chain, planned)
+        hit = kills.killed(chain, reference.results, count - done, SEED + attempt)
         for moment in hit:
             log.info("killed %.1f s into %s", moment.seconds, moment.stage)
         tally.add("kills", len(hit), chain, damage.completed(chain))

@@ -1,6 +1,5 @@
 """A chain that is killed again and again, each time in another stage, and goes on."""
 
-import itertools
 import json
 import random
 import subprocess
@@ -15,46 +14,47 @@ POLL = 0.02
 
 
 class Moment(NamedTuple):
-    """When a chain is killed: some seconds after a stage has begun."""
+    """When a chain was killed: some seconds after a stage had begun."""
 
     stage: str
     seconds: float
 
 
-def moments(results: Path, count: int, seed: int) -> list[Moment]:
-    """Seeded moments in `count` stages of a finished chain, in the order in which they ran.
+def killed(chain: Chain, reference: Path, count: int, seed: int) -> list[Moment]:
+    """Start the chain and kill it, `count` times if it has so many stages; the moments.
 
-    The stages are drawn one from each of `count` stretches of the chain; the moment is anywhere
-    between a stage's beginning and a little after its end, when its outputs get their names.
+    The stages that have not yet run, in the order in which they did in the results `reference`,
+    are cut into as many stretches as kills are left; a stage is drawn from the first. The moment
+    is anywhere between its beginning and a little after its end, when its outputs get their names.
     """
     draw = random.Random(seed)
-    costs = {
-        p.stem: json.loads(p.read_text())["cost"] for p in (results / "records").glob("*.json")
-    }
+    paths = (reference / "records").glob("[!.]*.json")
+    costs = {path.stem: json.loads(path.read_text())["cost"] for path in paths}
     order = sorted(costs, key=lambda name: costs[name]["started"])
-    bounds = [len(order) * i // count for i in range(count + 1)]
-    chosen = [draw.choice(order[a:b]) for a, b in itertools.pairwise(bounds)]
-    return [Moment(name, draw.uniform(0, 1.1) * costs[name]["wall_seconds"]) for name in chosen]
-
-
-def killed(chain: Chain, planned: list[Moment]) -> list[Moment]:
-    """Start the chain and kill it at each moment in turn; the moments at which it was killed.
-
-    A stage that was finished beside one that was killed before does not run again: its moment
-    has passed.
-    """
-    hit = []
-    for moment in planned:
-        if chain.record(moment.stage).exists():
-            continue
-        log = chain.results / "logs" / f"{moment.stage}.log"
-        before = log.stat().st_mtime_ns if log.exists() else 0
-        process = chain.start(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not (log.exists() and log.stat().st_mtime_ns > before):
-            time.sleep(POLL)
-        try:
-            process.wait(timeout=moment.seconds)
-        except subprocess.TimeoutExpired:
-            kill(process)
+    hit: list[Moment] = []
+    while len(hit) < count:
+        waiting = [name for name in order if not chain.record(name).exists()]
+        if not waiting:
+            break
+        stage = draw.choice(waiting[: max(1, len(waiting) // (count - len(hit)))])
+        moment = Moment(stage, draw.uniform(0, 1.1) * costs[stage]["wall_seconds"])
+        if killed_at(chain, moment):
             hit.append(moment)
     return hit
+
+
+def killed_at(chain: Chain, moment: Moment) -> bool:
+    """Start the chain and kill it at one moment; whether it had not ended before."""
+    log = chain.results / "logs" / f"{moment.stage}.log"
+    before = log.stat().st_mtime_ns if log.exists() else 0
+    process = chain.start(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (log.exists() and log.stat().st_mtime_ns > before):
+        time.sleep(POLL)
+    try:
+        status = process.wait(timeout=moment.seconds)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        return True
+    if status:
+        raise RuntimeError(f"the chain ended by itself with status {status} before {moment}")
+    return False

@@ -7,7 +7,7 @@ import mlflow
 import pandas as pd
 import pytest
 
-from espalier.tracking import entries
+from espalier.tracking import entries, mlflow_view
 from espalier.tracking.mlflow_view import (
     Data,
     Entry,
@@ -56,6 +56,19 @@ def test_an_interrupted_run_is_made_again(results):
     assert synchronise(results, "espalier/x", "d", [entry("one")])["replaced"] == 1
     _, _, (run,) = stored(results)
     assert run.info.status == "FINISHED"
+
+
+def test_a_store_whose_making_was_cut_off_is_not_there(tmp_path, monkeypatch):
+    class CutOff:
+        def __init__(self, tracking_uri):
+            Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr(mlflow_view.mlflow, "MlflowClient", CutOff)
+    with pytest.raises(KeyboardInterrupt):
+        mlflow_view.make_store(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_series_artifacts_and_description(results):

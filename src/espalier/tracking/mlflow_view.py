@@ -20,7 +20,7 @@ import mlflow
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
-from espalier import __version__
+from espalier import __version__, files
 
 log = logging.getLogger("espalier")
 
@@ -159,6 +159,17 @@ def store_uri(results: Path) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{results.resolve()}/mlflow.db"
 
 
+def make_store(results: Path) -> None:
+    """Make the SQLite store, if it is ours and not there: whole, or not at all.
+
+    MLflow cannot open a store whose making was cut off.
+    """
+    if "MLFLOW_TRACKING_URI" not in os.environ and not (results / "mlflow.db").exists():
+        with files.written_whole(results / "mlflow.db") as temporary:
+            uri = f"sqlite:///{temporary.resolve()}"
+            mlflow.MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
+
+
 def synchronise(
     results: Path,
     experiment: str,
@@ -170,6 +181,7 @@ def synchronise(
 
     Not for two processes at once on one store: the caller holds its lock.
     """
+    make_store(results)
     client = mlflow.MlflowClient(tracking_uri=store_uri(results))
     experiment_id = experiment_named(client, results, experiment)
     client.set_experiment_tag(

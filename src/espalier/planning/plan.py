@@ -80,7 +80,7 @@ def check_disk(config: Config, needed: float) -> None:
     if needed > free:
         raise EspalierError(
             f"{folder}: the results need {needed / GIB:.2f} GiB and the disk has {free / GIB:.2f} "
-            "free; free some space or set the config key 'results' to a larger disk"
+            "GiB free; free some space or set the config key 'results' to a larger disk"
         )
 
 

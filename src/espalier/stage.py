@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from espalier import files
 from espalier.errors import EspalierError
-from espalier.tracking import ir_metadata, records
+from espalier.tracking import ir_metadata, provenance, records
 
 if TYPE_CHECKING:
     from espalier.models.checkpoints import Checkpoint
@@ -147,6 +147,7 @@ class Verb:
         arguments: argparse.Namespace,
     ) -> None:
         """Run the function on temporary names, publish what it wrote, then the record."""
+        chain = provenance.Chain(records.root_of(arguments.record))
         for path in final.values():
             path.parent.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(path)
@@ -166,7 +167,7 @@ class Verb:
             }
             ir_metadata.complete(
                 temporary.values(),
-                record=arguments.record,
+                chain=chain,
                 stage=self.name,
                 command=self.command(arguments),
                 inputs=inputs,

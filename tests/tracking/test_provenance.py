@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from espalier import cli, files
+from espalier.errors import EspalierError
 from espalier.evaluation import runs
 from espalier.stage import Room
 from espalier.tracking import provenance
@@ -175,3 +176,13 @@ def test_a_folders_digest_is_that_of_its_runs_alone(root):
     before = files.sha256_of(folder)
     runs.sidecar(folder / "one.run.gz").write_text("resources: other\n")
     assert files.sha256_of(folder) == before
+
+
+def test_a_record_of_another_version_is_refused_before_any_work(root):
+    path = root / "records" / "colbert-train.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    before = files.sha256_of(root / "colbert" / "runs")
+    with pytest.raises(EspalierError, match=r"colbert-train\.json: not a record of format 2"):
+        run(root, "sweep", "--model", root / "model", "--runs", root / "colbert" / "runs",
+            "--counts", root / "counts.txt")  # fmt: skip
+    assert files.sha256_of(root / "colbert" / "runs") == before

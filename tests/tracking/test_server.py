@@ -101,9 +101,16 @@ class Visitor:
         return text(self.driver)
 
     def click(self, label):
+        """Click what has this text, once it has stopped moving."""
+        from selenium.common.exceptions import WebDriverException
         from selenium.webdriver.common.by import By
+        from selenium.webdriver.support.ui import WebDriverWait
 
-        self.driver.find_element(By.XPATH, f"//*[text()='{label}']").click()
+        def clicked(driver):
+            driver.find_element(By.XPATH, f"//*[text()='{label}']").click()
+            return True
+
+        WebDriverWait(self.driver, 60, ignored_exceptions=[WebDriverException]).until(clicked)
 
     def screenshot(self, path):
         assert self.driver.save_screenshot(str(path))

@@ -38,13 +38,16 @@ PUBLICATIONS: dict[str, dict[str, Any]] = {
 def complete(
     folders: Iterable[Path],
     *,
-    record: Path,
+    chain: provenance.Chain,
     stage: str,
     command: Sequence[str],
     inputs: Mapping[str, Sequence[Path]],
     cost: Mapping[str, Any],
 ) -> None:
-    """Complete every sidecar below some outputs of a stage that is about to finish."""
+    """Complete every sidecar below some outputs of a stage that is about to finish.
+
+    `chain` knows the steps before it.
+    """
     sidecars = [p for folder in folders for p in sorted(folder.rglob(f"*{files.SIDECAR}"))]
     if not sidecars:
         return
@@ -56,7 +59,7 @@ def complete(
             "source": {"lang": ["python"], "commit": environment.git_commit()},
         },
         "actor": {"role": "reproducer"},
-        "data": data(record, [p for paths in inputs.values() for p in paths]),
+        "data": data(chain, [p for paths in inputs.values() for p in paths]),
         "resources": resources(cost),
     }
     goal = PUBLICATIONS.get(stage.split(maxsplit=1)[0])
@@ -94,11 +97,9 @@ def platform() -> dict[str, Any]:
     }
 
 
-def data(record: Path, inputs: Sequence[Path]) -> dict[str, Any]:
+def data(chain: provenance.Chain, inputs: Sequence[Path]) -> dict[str, Any]:
     """The collections behind a stage's inputs: what was searched, what was trained on."""
-    root = records.root_of(record)
-    chain = provenance.Chain(root)
-    steps = chain.behind([records.relative(path, root) for path in inputs])
+    steps = chain.behind([records.relative(path, chain.root) for path in inputs])
     found: dict[str, Any] = {}
     for collection in chain.collections(steps):
         about = {"name": collection["docs"], "sha256": collection["docs_sha256"]}

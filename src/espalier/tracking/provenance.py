@@ -8,6 +8,7 @@ no longer what the step read, or that is gone, is named.
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -98,8 +99,11 @@ class Chain:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        paths = sorted((root / records.FOLDER).glob("*.json"))
-        self.records = {path.stem: records.read(path) for path in paths}
+        self.records: dict[str, dict[str, Any]] = {}
+        for path in sorted((root / records.FOLDER).glob("*.json")):
+            # Snakemake removes a record when it runs that stage again, maybe just now.
+            with suppress(FileNotFoundError):
+                self.records[path.stem] = records.read(path)
         self.writers = {
             PurePosixPath(item["path"]): name
             for name, record in self.records.items()

@@ -67,7 +67,10 @@ def read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise EspalierError(f"{path}: not a record ({error}); delete it and run again") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise EspalierError(f"{path}: not a record of format {FORMAT}; delete it and run again")
+        raise EspalierError(
+            f"{path}: not a record of format {FORMAT}, but another version's; "
+            f"delete {path.parent} and run again"
+        )
     return record
 
 

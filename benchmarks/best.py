@@ -30,7 +30,7 @@ from benchmarks import ratios
 from espalier.best import ranker, segments
 from espalier.best.dev import Dev
 from espalier.best.inputs import Input, Layout, Pieces
-from espalier.best.learner import Learner, Schedule
+from espalier.best.learner import Example, Learner, Schedule
 from espalier.best.scoring import quantized, score
 from espalier.best.selection import best_segments, spread
 from espalier.best.store import Store
@@ -304,16 +304,19 @@ def training(work: Work, threads: int, scratch: Path, peers: str) -> Iterator[ra
 
 def update(learner: Learner, instances: Sequence[tuple[Input, ...]]) -> None:
     """One step on pairs of a positive and a negative."""
-    positives, negatives = zip(*instances, strict=True)
-    learner.step(positives, negatives)
+    learner.step([Example([positive], [negative]) for positive, negative in instances])
 
 
 def learner_of(model: ranker.Ranker, layout: Layout, rate: float = LEARNING_RATE) -> Learner:
     """The ranker, to be trained; one dev pair, for there must be some."""
-    piece = np.array([1000], dtype=np.int32)
+    piece = np.array(layout.after, dtype=np.int32)
     candidates = pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "rank": [1], "relevance": [1]})
     dev = Dev.of({"q": piece}, candidates, {"d": [piece]}, layout, BATCH_TOKENS)
-    return Learner("benchmark", model, layout, dev, Schedule(rate, 10, 16, 1, 1))
+    schedule = Schedule(
+        loss="hinge", learning_rate=rate, warmup=10, batch_size=16, epochs=1, patience=1,
+        accumulate=1, bf16=False, gradient_checkpointing=False,
+    )  # fmt: skip
+    return Learner("benchmark", model, layout, dev, schedule, SEED)
 
 
 def opened(work: Work) -> tuple[ranker.Ranker, Any, Layout]:
@@ -344,15 +347,15 @@ def selections(experiment: Path, checkpoint: str) -> Iterator[ratios.Row]:
     On a finished run's training documents of more than one segment: its last ranker, the one
     before, and one of a single layer that is trained as the last was.
     """
-    store = Store(experiment / "best" / "segments")
-    models = experiment / "best" / "models"
+    part = min(path for path in (experiment / "best").iterdir() if (path / "models").is_dir())
+    store, models = Store(part / "segments"), part / "models"
     last = max(int(path.name.removeprefix("theta")) for path in models.glob("theta*"))
     full = ranker.load(models / f"theta{last}")
     selectors = {
         "full": full,
         "int8": quantized(full),
         "before": ranker.load(models / f"theta{last - 1}"),
-        "one layer": one_layer(store, experiment / "best" / "selections" / f"{last}.parquet",
+        "one layer": one_layer(store, part / "selections" / str(last),
                                checkpoint, full.marks),
     }  # fmt: skip
     queries, documents = store.queries("train"), store.segments("training")
@@ -427,7 +430,7 @@ def memory(pairs: int) -> ratios.Row:
     growth = (peaks[0] - peaks[1]) * 2**20 / pairs
     return ratios.row(
         "peak memory of scoring, twice the pairs / once", f"{2 * pairs:,} / {pairs:,} pairs",
-        *peaks, "MiB", note=f"{growth:.0f} B a pair more: its word pieces",
+        *peaks, "MiB", note=f"{growth / 1024:.0f} KiB a pair more",
     )  # fmt: skip
 
 
@@ -469,7 +472,7 @@ def main() -> None:
             keep(f"scoring {work.name} long", part)
         keep("single", lambda: iter([single_segments()]))
         finished = given.results / "demo"
-        if (finished / "best" / "models").is_dir():
+        if any(finished.glob("best/*/models")):
             keep("selections", lambda: selections(finished, SMALL.checkpoint))
         else:
             print(f"{finished}: no finished run, left out", file=sys.stderr)

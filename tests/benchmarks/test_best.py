@@ -44,6 +44,15 @@ def test_the_rival_is_given_the_same_word_pieces_and_the_same_model(tmp_path, ch
     np.testing.assert_allclose(score(model, layout, pairs, 500), theirs, rtol=1e-3, atol=1e-4)
 
 
+def test_a_step_is_one_of_the_learner(checkpoint):  # noqa: F811
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model, layout = ranker.new(checkpoint, mark=False), Layout.of(tokenizer)
+    learner = best.learner_of(model, layout)
+    before = model.head.weight.clone()
+    best.update(learner, best.triples(best.whole_words(tokenizer), 80, 3))
+    assert not torch.equal(model.head.weight, before) and len(learner.losses) == 1
+
+
 def test_turns_alternate_and_leave_the_first_out():
     seen = []
     times = best.turns(

@@ -216,12 +216,12 @@ def together(query: Spec, claim: Spec, results: Results, rules: Rules) -> Findin
     values = np.stack([table.loc[shared].to_numpy() for table in tables], axis=2)
 
     def correlation(drawn: Values) -> Values:
-        """float64[samples, queries, systems, 2] → float64[samples]."""
+        """float64[samples, queries, systems, 2] → float64[samples]; 0 where all systems tie."""
         ranks = stats.rankdata(drawn.mean(axis=1), axis=1)
         centred = ranks - ranks.mean(axis=1, keepdims=True)
-        return np.asarray(
-            centred.prod(axis=2).sum(axis=1) / np.sqrt((centred**2).sum(axis=1).prod(axis=1))
-        )
+        spread = np.sqrt((centred**2).sum(axis=1).prod(axis=1))
+        shared = centred.prod(axis=2).sum(axis=1)
+        return np.divide(shared, spread, out=np.zeros_like(spread), where=spread > 0)
 
     here = float(correlation(values[None])[0])
     low, high = significance.bootstrap(
@@ -234,7 +234,7 @@ def together(query: Spec, claim: Spec, results: Results, rules: Rules) -> Findin
         verdict, shown = REPRODUCED, f"above {GOOD:g}"
     elif low > 0:
         verdict, shown = DIRECTION, f"positive, not surely above {GOOD:g}"
-    elif high > 0:
+    elif high >= 0:
         verdict, shown = NOT_TESTED, "neither sign is ruled out"
     else:
         verdict, shown = NOT_REPRODUCED, "not positive"

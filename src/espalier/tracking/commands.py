@@ -1,7 +1,5 @@
 """`espalier tracking …`: the MLflow view of a finished experiment."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from espalier import files
@@ -24,7 +22,7 @@ def track(job: Job) -> dict[str, Any]:
     import pandas as pd
 
     from espalier.config import VIEWS, experiment_folder
-    from espalier.evaluation import claims
+    from espalier.evaluation import claims, runs
     from espalier.tracking import entries, mlflow_view
     from espalier.tracking.provenance import Chain
 
@@ -54,7 +52,7 @@ def track(job: Job) -> dict[str, Any]:
         about = entries.Paper(
             name=paper,
             summary=summary,
-            run_files=replicates(folders),
+            run_files=runs.replicates(folders),
             cost=entries.mean_costs(
                 costs.get("counts.parquet", pd.DataFrame()),
                 costs.get("latency.parquet", pd.DataFrame()),
@@ -82,13 +80,3 @@ def track(job: Job) -> dict[str, Any]:
         )
     job.out("tracked").write_text(json.dumps(counts) + "\n")
     return dict(counts)
-
-
-def replicates(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """The runs in and below some folders by system name: one, or one for each seed."""
-    from espalier.evaluation import runs
-
-    found: dict[str, list[Path]] = {}
-    for path in sorted(p for folder in folders for p in folder.rglob(f"*{runs.SUFFIX}")):
-        found.setdefault(path.name.removesuffix(runs.SUFFIX), []).append(path)
-    return found

@@ -241,7 +241,7 @@ CASES = [
     (flattening("crossing", 3), REPRODUCED, "a difference, as published"),
     (flattening("low"), NOT_REPRODUCED, "no difference shown"),
     (together(*(f"low-p{p}" for p in range(1, 5))), REPRODUCED, "over 4 systems: 1 "),
-    (together("low-p1", "low-p1"), NOT_TESTED, "over 2 systems: 0 "),  # all tie
+    (together("low-p1", "high-p1", "level-p1"), NOT_TESTED, "over 3 systems: 0 "),  # all tie
     (
         together("low-p1", "low-p2", "low-p3", "bent-p1", "bent-p2", column="AP"),
         REPRODUCED,

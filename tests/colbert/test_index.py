@@ -160,8 +160,8 @@ def test_an_index_is_the_same_bytes_for_any_number_of_threads(tmp_path, monkeypa
         built.append(faiss.serialize_index(index).tobytes())
     assert plan.partitions == 256
     assert built[0] == built[1] == built[2]
-    # Blocks of 6,000, and 2,400 of the first shard's 7,200: 2 pieces each and 1, then 4,800: 2.
-    assert used == [1] * 3 * (1 + 2 + 1 + 2)
+    # Two blocks of 6,000, shards or not, each in 2 pieces.
+    assert used == [1] * 3 * (1 + 2 + 2)
     assert faiss.omp_get_max_threads() == usual
 
 

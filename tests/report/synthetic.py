@@ -98,9 +98,11 @@ def stage_records(folder: Path, papers: Sequence[str]) -> None:
         for paper in papers
     ]  # fmt: skip
     for number, (name, stage, inputs, outputs) in enumerate(stages):
+        record = folder / "records" / f"{name}.json"
         records.write(
-            folder / "records" / f"{name}.json", stage=stage, command=["espalier", *stage.split()],
-            settings={"seed": 1, "depth": 60}, inputs=inputs, outputs=outputs,
+            record, stage=stage, command=["espalier", *stage.split()],
+            settings={"seed": 1, "depth": 60}, inputs=records.described(inputs, record),
+            outputs=outputs,
             metrics={"documents": 60},
             cost={"started": 1.7e9 + number, "wall_seconds": 2.5, "cpu_seconds": 2.0,
                   "peak_memory_bytes": 10**8, "threads": 1},

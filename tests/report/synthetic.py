@@ -30,6 +30,8 @@ SYSTEMS = {
 }
 VIEWS = ["documents", "passages"]
 MEASURES = ["nDCG@10", "RR@10", "AP", "P@1", "NumRelRet"]
+OWN = "mine"
+"""A run of the user's own, measured for query embedding pruning."""
 EVALUATION = {
     "own_runs": [],
     "measures": MEASURES,
@@ -47,6 +49,7 @@ FAMILIES = {
         "systems": ["splade-dths*", "splade-hybrid", "gone*"],
     },
 }
+OWN_FAMILY = {"name": "own", "baseline": "first-p32", "systems": [OWN]}
 
 
 def view(folder: Path) -> Path:
@@ -172,18 +175,70 @@ def cost_tables(folder: Path) -> None:
     pd.DataFrame(weights).to_parquet(folder / "sparse/splade/weights.parquet", index=False)
 
 
+def adopt_arguments(folder: Path) -> list[str]:
+    """The command line that takes in the user's own run, with the lines that it reads."""
+    lines = [f"{q} 0 {DOCS[(i + 7) % 60]} 1 2.5 theirs\n" for i, q in enumerate(QUERIES)]
+    (folder / f"{OWN}.txt").write_text("".join(lines))
+    return [
+        "evaluation", "adopt", "--view", str(folder / "collection" / "passages"),
+        "--own", str(folder / f"{OWN}.txt"), "--runs", str(folder / "colbert" / "own"),
+        "--record", str(folder / "records" / "evaluation-adopt-colbert.json"),
+        "--settings", json.dumps({"seed": 1, "names": [OWN]}),
+    ]  # fmt: skip
+
+
+def run_folders(folder: Path, paper: str) -> list[str]:
+    """Where the runs of a paper are."""
+    own = [folder / paper / "own"] if paper == "colbert" else []
+    return [str(place) for place in (folder / paper / "runs", *own)]
+
+
+def evaluation_settings(paper: str) -> dict[str, object]:
+    """Of one paper's measures and comparisons."""
+    measured = {"measures": ["nDCG@10", "RR@10", "AP"]}
+    own = [OWN] if paper == "colbert" else []
+    families = [FAMILIES[paper], *([OWN_FAMILY] if own else [])]
+    return {**EVALUATION, "own_runs": own, "families": [{**f, **measured} for f in families]}
+
+
 def evaluate_arguments(folder: Path, paper: str) -> list[str]:
     """The command line that the chain would give, for one paper."""
-    family = {**FAMILIES[paper], "measures": ["nDCG@10", "RR@10", "AP"]}
-    settings = {"seed": 1, "paper": paper, "evaluation": {**EVALUATION, "families": [family]}}
     stem = folder / "evaluation" / paper
+    settings = {"seed": 1, "paper": paper, "evaluation": evaluation_settings(paper)}
     return [
         "evaluation", "evaluate", "--view", str(folder / "collection" / "passages"),
-        "--runs", str(folder / paper / "runs"),
+        "--runs", *run_folders(folder, paper),
         "--per-query", f"{stem}.per_query.parquet", "--summary", f"{stem}.summary.json",
         "--comparisons", f"{stem}.comparisons.parquet",
         "--record", str(folder / "records" / f"evaluation-evaluate-{paper}.json"),
         "--settings", json.dumps(settings),
+    ]  # fmt: skip
+
+
+def latencies_arguments(folder: Path, paper: str, baseline: str) -> list[str]:
+    """The command line that compares one paper's times."""
+    family = {"name": "times", "baseline": baseline, "systems": ["*"], "columns": ["total_ns"]}
+    settings = {"seed": 1, "evaluation": {**EVALUATION, "families": [family]}}
+    return [
+        "evaluation", "latencies", "--latency", str(folder / paper / "latency.parquet"),
+        "--ratios", str(folder / "evaluation" / f"{paper}.latencies.parquet"),
+        "--record", str(folder / "records" / f"evaluation-latencies-{paper}.json"),
+        "--settings", json.dumps(settings),
+    ]  # fmt: skip
+
+
+def reproduction_arguments(folder: Path) -> list[str]:
+    """The command line for original runs: MaxP's is ours, and theta2's is our theta1."""
+    runs_here = folder / "best" / "runs"
+    originals = {"maxp": "maxp", "theta2": "theta1"}
+    settings = {**evaluation_settings("best"), "originals": list(originals)}
+    return [
+        "evaluation", "reproduction", "--view", str(folder / "collection" / "passages"),
+        "--runs", str(runs_here),
+        "--originals", *(str(runs_here / f"{name}.run.gz") for name in originals.values()),
+        "--reproduction", str(folder / "evaluation" / "best.reproduction.parquet"),
+        "--record", str(folder / "records" / "evaluation-reproduction-best.json"),
+        "--settings", json.dumps({"seed": 1, "evaluation": settings}),
     ]  # fmt: skip
 
 
@@ -239,7 +294,7 @@ def track_arguments(folder: Path, papers: Sequence[str] = tuple(SYSTEMS)) -> lis
         "--summaries", *(f"{folder}/evaluation/{paper}.summary.json" for paper in papers),
         "--per-query", *(f"{folder}/evaluation/{paper}.per_query.parquet" for paper in papers),
         "--costs", *map(str, costs),
-        "--runs", *(str(folder / paper / "runs") for paper in papers),
+        "--runs", *(place for paper in papers for place in run_folders(folder, paper)),
         "--views", *(str(folder / "collection" / name) for name in VIEWS),
         "--records", *stages,
         "--tracked", str(folder / "tracked.json"),
@@ -255,9 +310,16 @@ def results(folder: Path, papers: tuple[str, ...] = tuple(SYSTEMS)) -> list[list
     for paper in papers:
         system_runs(folder / paper / "runs", paper)
     stage_records(folder, papers)
+    commands = [adopt_arguments(folder)] if "colbert" in papers else []
+    commands += [evaluate_arguments(folder, paper) for paper in papers]
     if len(papers) == len(SYSTEMS):
         cost_tables(folder)
-    return [evaluate_arguments(folder, paper) for paper in papers]
+        commands += [
+            latencies_arguments(folder, "colbert", "first-p32"),
+            latencies_arguments(folder, "sparse", "splade-original-union"),
+            reproduction_arguments(folder),
+        ]
+    return commands
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -20,8 +20,10 @@ from tests.report import synthetic
 
 ALL_FIGURES = {
     "best-history", "best-queries-theta2", "best-selection", "colbert-figure-2",
-    "colbert-figure-3", "colbert-queries-icf-p03", "colbert-stages", "sparse-figure-1-splade",
-    "sparse-quality-time-splade", "sparse-queries-splade-dths", "stage-times",
+    "colbert-figure-3", "colbert-queries-icf-p03", "colbert-queries-icf-p32-first-p32",
+    "colbert-queries-mine-first-p32", "colbert-stages", "sparse-figure-1-splade",
+    "sparse-quality-time-splade", "sparse-queries-splade-dths",
+    "sparse-queries-splade-dths-k100-splade-original", "stage-times",
 }  # fmt: skip
 
 
@@ -165,6 +167,31 @@ def test_the_papers_numbers_stand_beside_this_runs(made) -> None:
     assert len(table) == len(numeric) > 5
     for row in numeric:
         assert float(table.loc[row["claim"], "published"]) == row["published"]
+
+
+def test_times_and_original_runs_are_compared_in_tables(made) -> None:
+    folder = made / "report" / "tables"
+    times = pd.read_csv(folder / "colbert-latencies.csv")
+    latency = pd.read_parquet(made / "colbert" / "latency.parquet")
+    means = latency.groupby("system")["total_ns"].mean()
+    row = times[(times["system"] == "icf-p03") & (times["statistic"] == "mean")].iloc[0]
+    assert row["ratio"] == pytest.approx(means["icf-p03"] / means["first-p32"])
+    assert row["ci low"] < row["ratio"] < row["ci high"]
+    near = pd.read_csv(folder / "best-reproduction.csv").set_index(["system", "statistic"])
+    assert (near.loc[("maxp", "rmse"), "value"] == 0).all()
+    assert near.loc[("theta2", "rmse"), "value"].max() > 0.1
+    assert near.loc[("maxp", "kendall_tau_union"), "value"].tolist() == [1]
+    assert len(near.loc[("theta2", "effect_ratio")]) == len(synthetic.MEASURES)
+    assert not (folder / "sparse-reproduction.csv").exists()
+
+
+def test_a_run_of_ones_own_has_its_means_and_its_queries_drawn(made) -> None:
+    table = pd.read_csv(made / "report" / "tables" / "colbert-own.csv").set_index("system")
+    # One relevant document of two, at the top: 1 / (1 + 1 / log2(3)) of the ideal gain.
+    assert table.loc["mine", "nDCG@10"] == pytest.approx(0.6131, abs=1e-4)
+    assert table.loc["mine", ["RR@10", "AP", "P@1"]].tolist() == [1, 0.5, 1]
+    assert "mine (the best of its family of comparisons) against first-p32" in page(made)
+    assert not (made / "report" / "tables" / "best-own.csv").exists()
 
 
 def test_latex_reads_nothing_as_a_command() -> None:

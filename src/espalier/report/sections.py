@@ -33,7 +33,7 @@ ARMS = {
 """BeST's systems, in the order of its tables; the iterations θ0, θ1 … follow."""
 
 FURTHER = {
-    "ratios": "Ratios of times",
+    "latencies": "Ratios of times [ns], system over baseline; paired: geometric mean over queries",
     "reproduction": "How near the runs come to the original run files",
 }
 """Tables of the evaluation that an experiment may have, shown as they are."""
@@ -307,27 +307,42 @@ def leads(results: Results, paper: str) -> list[tuple[str, str]]:
     return [pair for pair in pairs if set(pair) <= set(systems)]
 
 
+def strongest(results: Results, paper: str) -> list[tuple[str, str]]:
+    """Each family's baseline and the system that is best on the family's first measure."""
+    compared = results.tables[f"evaluation/{paper}.comparisons"]
+    pairs = []
+    for _, rows in compared.groupby("family", sort=False):
+        first = rows[rows["measure"] == rows["measure"].iloc[0]]
+        best = first.loc[first["mean_system"].idxmax()]
+        pairs.append((str(best["baseline"]), str(best["system"])))
+    return pairs
+
+
 def query_by_query(section: Section, results: Results, texts: Mapping[str, str]) -> None:
-    """Add, for each of a paper's leading pairs, a scatter of the queries and the worst of them."""
+    """Add scatters of the queries, a paper's leading pairs first, and the worst queries of each."""
     measure = next(iter(results.summaries[section.paper]["measures"]))
-    for baseline, system in leads(results, section.paper):
+    leading = leads(results, section.paper)
+    for baseline, system in dict.fromkeys([*leading, *strongest(results, section.paper)]):
         source = {"paper": section.paper, "measure": measure}
         values = results.paired(source, baseline, system).set_axis([baseline, system], axis=1)
         difference = (values[system] - values[baseline]).sort_values(kind="stable")
         lost = difference[difference < 0]
         worst = [str(query) for query in lost.index[:WORST]]
-        name = f"{section.paper}-queries-{system}"
+        leads_here = (baseline, system) in leading
+        pair = system if leads_here else f"{system}-{baseline}"
+        why = "" if leads_here else " (the best of its family of comparisons)"
+        name = f"{section.paper}-queries-{pair}"
         section.draw(
             name,
             figures.per_query(values[baseline], values[system], worst, measure, name),
-            f"{measure} of each of {len(values):,} queries: {system} against {baseline}. It is "
-            f"better on {(difference > 0).sum():,}, worse (red) on {len(lost):,}; ringed: the "
+            f"{measure} of each of {len(values):,} queries: {system}{why} against {baseline}. It "
+            f"is better on {(difference > 0).sum():,}, worse (red) on {len(lost):,}; ringed: the "
             "worst, named below.",
         )
         if worst:
             section.parts.append(
                 tables.worst_table(
-                    f"{section.paper}-worst-{system}",
+                    f"{section.paper}-worst-{pair}",
                     values,
                     worst,
                     texts,
@@ -335,6 +350,14 @@ def query_by_query(section: Section, results: Results, texts: Mapping[str, str])
                     f"{measure}",
                 )
             )
+
+
+def own_runs(section: Section, results: Results) -> None:
+    """Add the measures of the run files that the user gave, where there are some."""
+    if own := results.summaries[section.paper]["own_runs"]:
+        means = quality(results, section.paper).loc[own]
+        caption = "Run files of your own, measured as ours are"
+        section.parts.append(tables.systems_table(f"{section.paper}-own", means, [], caption))
 
 
 def build(
@@ -353,6 +376,7 @@ def build(
             section = section_of(results, alpha)
             beside = tables.published_table(paper, ledger)
             section.parts += [beside] if beside is not None else []
+            own_runs(section, results)
             query_by_query(section, results, texts[paper])
             compared = results.tables[f"evaluation/{paper}.comparisons"]
             section.parts.append(tables.comparisons_table(paper, compared))

@@ -1,6 +1,7 @@
 """A real MLflow server."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,9 +26,10 @@ def empty_store(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server(tmp_path_factory, empty_store):
     """Address of a server with a store and artifacts of its own."""
     folder = tmp_path_factory.mktemp("server")
+    shutil.copy(empty_store, folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

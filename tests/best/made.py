@@ -132,6 +132,7 @@ def settings(checkpoint: Path, **training: Any) -> dict[str, Any]:
             "shards": 1,
             "ranker": {"exact_match_marking": True},
             "training": {**TRAINING, "theta0": "sampled", **training},
+            "selection": {"int8": False},
             "reranking": {"depth": 2},
         },
     }

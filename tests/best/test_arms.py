@@ -2,11 +2,13 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from espalier.best import scoring
 from espalier.best.arms import Arms
 from espalier.best.commands import room
 from espalier.errors import EspalierError
@@ -113,17 +115,20 @@ def trained(segments: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathF
     return folder / "model"
 
 
-@pytest.mark.parametrize("shards", [2, 7])
+@pytest.mark.parametrize(("shards", "int8"), [(2, False), (7, False), (7, True)])
 def test_shards_select_alike(
-    segments: Path, checkpoint: Path, trained: Path, tmp_path: Path, monkeypatch: Any, shards: int
-) -> None:
+    segments: Path, checkpoint: Path, trained: Path, tmp_path: Path, monkeypatch: Any, shards: int,
+    int8: bool,
+) -> None:  # fmt: skip
     monkeypatch.setattr("espalier.best.selection.BLOCK", 16)
+    quantized = Mock(wraps=scoring.quantized)
+    monkeypatch.setattr("espalier.best.arms.quantized", quantized)
 
     def selected(shards: int) -> pd.DataFrame:
         tables = []
         for number in range(shards):
             settings = made.settings(checkpoint)
-            settings["best"]["shards"] = shards
+            settings["best"] |= {"shards": shards, "selection": {"int8": int8}}
             own = job(tmp_path, {**settings, "shard": number},
                       {"segments": segments, "model": trained}, "selection")  # fmt: skip
             room.verbs["select"].function(own)
@@ -135,6 +140,7 @@ def test_shards_select_alike(
     assert len(alone) == 3 * SIZE
     assert alone["segment"].nunique() == made.SEGMENTS
     pd.testing.assert_frame_equal(selected(shards), alone)
+    assert quantized.call_count == (1 + shards if int8 else 0)
 
 
 def test_selection_is_what_the_next_iteration_is_trained_on(
@@ -161,7 +167,7 @@ def test_reranking_and_the_pick(
                   {"segments": segments, "model": trained}, "runs", "scores")  # fmt: skip
         (tmp_path / model).mkdir()
         assert room.verbs["rerank"].function(own) == {"segments": 10 * 2 * made.SEGMENTS}
-        assert set(runs.in_folder(own.out("runs"))) == {model, f"{model}-mean"}
+        assert set(runs.in_folder(own.out("runs"))) == {model, f"{model}-first", f"{model}-mean"}
         scores.append(own.out("scores").rename(tmp_path / f"{model}.parquet"))
     tables = [pd.read_parquet(path) for path in scores]
     assert tables[0]["segment"].tolist() == list(range(made.SEGMENTS)) * 20
@@ -175,4 +181,4 @@ def test_reranking_and_the_pick(
     assert room.verbs["pick"].function(own) == {"iteration": 2, "dev_rr": 0.6}
     pd.testing.assert_frame_equal(pd.read_parquet(own.out("picked_scores")),
                                   pd.read_parquet(scores[1]))  # fmt: skip
-    assert set(runs.in_folder(own.out("runs"))) == {"best", "best-mean"}
+    assert set(runs.in_folder(own.out("runs"))) == {"best", "best-first", "best-mean"}

@@ -108,6 +108,12 @@ def test_a_wrong_span_stops_the_stage(view: Path, checkpoint: Path) -> None:
         segmented(view, settings(checkpoint))
 
 
+def test_inputs_longer_than_the_model_takes_stop_the_stage(view: Path, checkpoint: Path) -> None:
+    segmented(view, settings(checkpoint, segments=SEGMENTS | {"max_length": 128}))
+    with pytest.raises(EspalierError, match=r"max_length' is 129, but folder:.* takes 128 word"):
+        segmented(view, settings(checkpoint, segments=SEGMENTS | {"max_length": 129}))
+
+
 def test_no_positive_stops_the_stage(view: Path, checkpoint: Path) -> None:
     for split in ("one", "two"):
         (view / f"{split}.qrels").write_text(f"q-{split} 0 right 0\n")

@@ -12,7 +12,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import CONFIG_MAPPING, AutoModel, AutoTokenizer, BertTokenizer, RobertaTokenizer
 
 from espalier.best import ranker
-from espalier.best.inputs import Input, Layout
+from espalier.best.inputs import OFFSET, Input, Layout
 from espalier.best.scoring import score
 from espalier.errors import EspalierError
 from espalier.models import devices
@@ -45,7 +45,7 @@ TEXTS = ["x y z but this one is longer", "w"]
 def kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random model of a type and its tokenizer, into characters or bytes."""
     folder = tmp_path_factory.mktemp(request.param)
-    if request.param in ranker.OFFSET:
+    if request.param in OFFSET:
         tokenizer = RobertaTokenizer(vocab={t: i for i, t in enumerate(BYTES)}, merges=[])
         special = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
     else:

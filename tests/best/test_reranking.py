@@ -38,7 +38,7 @@ def test_runs_of_a_ranker(tmp_path: Path) -> None:
     }
     assert ranking == {
         "firstp": ["e", "d"], "maxp": ["d", "e"], "meanp": ["e", "d"],
-        "theta1": ["d", "e"], "theta1-mean": ["e", "d"],
+        "theta1-first": ["e", "d"], "theta1": ["d", "e"], "theta1-mean": ["e", "d"],
     }  # fmt: skip
 
 

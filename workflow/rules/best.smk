@@ -106,6 +106,7 @@ rule best_select:
         settings=part_settings(
             "best.batch_tokens",
             "best.checkpoint_seconds",
+            "best.selection",
             "best.shards",
             shard="shard",
         ),

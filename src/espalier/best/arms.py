@@ -13,6 +13,7 @@ from espalier.best.dev import Dev
 from espalier.best.inputs import Input, Pieces
 from espalier.best.learner import Example, Learner, Schedule
 from espalier.best.ranker import Ranker
+from espalier.best.scoring import quantized
 from espalier.best.selection import best_segments, score_blocks, shard, starts
 from espalier.best.store import PAIR, Store
 from espalier.best.training import Instance, chosen
@@ -164,6 +165,8 @@ class Arms:
         self, trained: Ranker, number: int, shards: int, checkpoint: Checkpoint
     ) -> pd.DataFrame:
         """One shard of I: query_id, doc_id, and the leading segment that is scored highest."""
+        if self.settings["best"]["selection"]["int8"]:
+            trained = quantized(trained)
         everything = self.training_pairs()
         own = shard(len(everything), number, shards)
         pairs = everything.iloc[own.start : own.stop].reset_index(drop=True)

@@ -13,15 +13,18 @@ log = logging.getLogger("espalier")
 def segment(job: Job) -> dict[str, Any]:
     """Instances, candidates, and the segments of their documents as word pieces."""
     import pandas as pd
-    from transformers import AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     from espalier.best import instances, quality, store
-    from espalier.best.inputs import Layout
+    from espalier.best.inputs import Layout, check_length
     from espalier.collections import candidates
     from espalier.collections.view import View
     from espalier.models.locate import locate
 
     settings, splits = job.settings["best"], job.settings["splits"]
+    model = locate(job.settings["models"]["ranker"])
+    config = AutoConfig.from_pretrained(model)
+    check_length(config, job.settings["models"]["ranker"], settings["segments"]["max_length"])
     view, folder = View(job.path("view")), job.path("candidates")
     texts = {
         role: {query_id: text for name in names for query_id, text in view.queries(name).items()}
@@ -46,7 +49,7 @@ def segment(job: Job) -> dict[str, Any]:
     answers = quality.spans(view, splits["train"]).merge(instances.positives(drawn))
     judged = pd.concat([answers, quality.spans(view, splits["test"])])
 
-    tokenizer = AutoTokenizer.from_pretrained(locate(job.settings["models"]["ranker"]))
+    tokenizer = AutoTokenizer.from_pretrained(model)
     layout = Layout.of(tokenizer)
     docs = [doc for doc in view.docs() if any(doc.doc_id in ids for ids in wanted.values())]
     store.check_spans(docs, judged)

@@ -13,6 +13,9 @@ from espalier.errors import EspalierError
 Pieces = NDArray[np.int32]
 """Vocabulary ids int32[n], without special tokens."""
 
+OFFSET = ("roberta", "longformer")
+"""Types of models whose positions begin after the padding token's id."""
+
 MARKED = 2
 """Token type of a word piece that query and segment share, where exact matches are marked."""
 
@@ -105,3 +108,23 @@ class Layout:
         positions = np.concatenate([np.arange(length) for length in lengths])
         columns = [torch.from_numpy(column) for column in (ids.astype(np.int64), types, positions)]
         return Batch(columns[0], columns[1], columns[2], lengths, self.pad)
+
+
+def longest_input(config: Any) -> int:
+    """Tokens of the longest pair that a model, by its config, has positions for."""
+    return int(config.max_position_embeddings) - first_position(config)
+
+
+def first_position(config: Any) -> int:
+    """The position of a model's first token."""
+    return int(config.pad_token_id) + 1 if config.model_type in OFFSET else 0
+
+
+def check_length(config: Any, name: str, max_length: int) -> None:
+    """EspalierError when inputs of `max_length` word pieces are too long for the model `name`."""
+    limit = longest_input(config)
+    if max_length > limit:
+        raise EspalierError(
+            f"config key 'best.segments.max_length' is {max_length}, but {name} takes {limit} "
+            f"word pieces: set it to at most {limit}"
+        )

@@ -73,10 +73,7 @@ def ranked(config: Mapping[str, Any]) -> list[str]:
 
 
 def systems(ranker: str) -> dict[str, str]:
-    """Runs of a ranker by name, with their aggregation.
-
-    Scoring first segments only (FirstP) suits what was trained on first segments only.
-    """
+    """Runs of a ranker by name, with their aggregation; the paper scores BeST by the maximum."""
     if ranker == "maxp":
         return {"firstp": "first", "maxp": "max", "meanp": "mean"}
-    return {ranker: "max", f"{ranker}-mean": "mean"}
+    return {f"{ranker}-first": "first", ranker: "max", f"{ranker}-mean": "mean"}

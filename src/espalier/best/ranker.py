@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModel
 
-from espalier.best.inputs import MARKED, Batch
+from espalier.best.inputs import MARKED, Batch, first_position, longest_input
 from espalier.errors import EspalierError
 from espalier.models.locate import WEIGHTS
 
@@ -31,9 +31,6 @@ TRUNKS: dict[str, dict[str, Any]] = {
 
 LAYERED = ("bert", "roberta", "electra")
 """Those made of BERT's layers, which are run here without padding; the others run whole."""
-
-OFFSET = ("roberta", "longformer")
-"""Those whose positions begin after the padding token's id."""
 
 MARKING = "exact_match_marking"
 """The key of a saved ranker's config that says whether it was trained with marked matches."""
@@ -71,16 +68,6 @@ class Ranker(nn.Module):
         cls = whole_cls(self.trunk, batch) if whole else layered_cls(self.trunk, batch)
         scores: torch.Tensor = self.head(cls).squeeze(-1)
         return scores
-
-
-def longest_input(config: Any) -> int:
-    """Tokens of the longest pair that a trunk has positions for."""
-    return int(config.max_position_embeddings) - first_position(config)
-
-
-def first_position(config: Any) -> int:
-    """The position of a trunk's first token."""
-    return int(config.pad_token_id) + 1 if config.model_type in OFFSET else 0
 
 
 def whole_cls(trunk: Any, batch: Batch) -> torch.Tensor:

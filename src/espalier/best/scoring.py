@@ -42,12 +42,12 @@ def on_device(batch: Batch, ranker: Ranker) -> Batch:
 
 
 def quantized(ranker: Ranker) -> Ranker:
-    """A copy for scoring on CPU alone, its trunk's linear layers in int8.
+    """A copy on CPU for scoring, its trunk's linear layers in int8.
 
     Activations are quantized as they come (torch's dynamic quantization), one scale a batch, so
     that scores depend slightly on what else is in it.
     """
-    small = copy.deepcopy(ranker)
+    small = copy.deepcopy(ranker).cpu()
     small.trunk = quantize_dynamic(  # type: ignore[no-untyped-call]
         small.trunk, {torch.nn.Linear}, dtype=torch.qint8
     )

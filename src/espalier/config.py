@@ -242,6 +242,7 @@ def check_weightings(config: Mapping[str, Any]) -> None:
         for part, path in (
             ("documents", spec.get("documents")),
             ("queries", spec.get("queries")),
+            ("segments.texts", spec.get("segments", {}).get("texts")),
             ("expansion.questions", expansion.get("questions")),
         ):
             if path is not None and not Path(path).exists():

@@ -38,7 +38,7 @@ from espalier.text import batching
 WORDS = [f"w{i}" for i in range(14)]
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 K1, B, SCALE, DEPTH, SLICES, SAMPLES, MAX_LENGTH = 0.9, 0.4, 0.75, 4, 2, 3, 8
-INDEX = {"block_size": 3, "bits": 8, "k1": K1, "b": B, "reordered": False}
+INDEX = {"block_size": 3, "bits": 8, "k1": K1, "b": B, "reordered": False, "delimiter": None}
 
 DTHS = {"algorithm": "dths", "f_s": 1.0, "f_f": 1.0, "view": "independent"}
 SETTINGS = [
@@ -223,7 +223,7 @@ def chain(folder, specs, view):
         for side in ("bm25", "learned"):
             out = {"ciff": folder / name / f"{side}.ciff.gz"}
             call("export", out, {"side": side}, index=indexes[-1] / "union")
-    settings = {"settings": SETTINGS, "depth": DEPTH}
+    settings = {"settings": SETTINGS, "depth": DEPTH, "segment_hits": 10}
     searched = {"indexes": indexes, "queries": queries}
     out = {"runs": folder / "runs", "counts": folder / "counts.parquet"}
     metrics = call("retrieve", out, settings, **searched)
@@ -527,7 +527,7 @@ def test_reordering_moves_documents_and_no_score(done, tmp_path):
     found = []
     for name, indexes in (("moved", tmp_path / "given"), ("still", done / "given/indexes/given")):
         out = {"runs": tmp_path / name, "counts": tmp_path / f"{name}.parquet"}
-        settings = {"settings": [setting], "depth": DEPTH}
+        settings = {"settings": [setting], "depth": DEPTH, "segment_hits": 10}
         call("retrieve", out, settings, indexes=[indexes], queries=[queries])
         found.append(runs.read(tmp_path / name / f"given-all{runs.SUFFIX}"))
     pd.testing.assert_frame_equal(*found)

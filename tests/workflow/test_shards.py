@@ -110,7 +110,7 @@ def sparse(folder, view, bert, cut):
     for number, part in enumerate(parts):
         slice_ = {"weighting": weighting, "shard": number, "shards": cut}
         call("sparse", "encode", {"shard": part}, slice_, view=view)
-    built = {"block_size": 8, "bits": 8, "k1": 0.9, "b": 0.4, "own_terms": False}
+    built = {"block_size": 8, "bits": 8, "k1": 0.9, "b": 0.4, "own_terms": False, "delimiter": None}
     indexes = [folder / "merged" / name for name in ("reordered", "splade")]
     for index in indexes:
         out = {"indexes": index, "weights": index.with_suffix(".parquet")}
@@ -121,7 +121,13 @@ def sparse(folder, view, bert, cut):
     call("sparse", "encode-queries", {"queries": queries}, asked, view=view)
     searched = {"indexes": indexes, "queries": [queries, queries]}
     out = {"runs": folder / "merged" / "runs", "counts": folder / "merged" / "counts.parquet"}
-    call("sparse", "retrieve", out, {"settings": SETTINGS, "depth": 20}, **searched)
+    call(
+        "sparse",
+        "retrieve",
+        out,
+        {"settings": SETTINGS, "depth": 20, "segment_hits": 1},
+        **searched,
+    )
     return parts
 
 

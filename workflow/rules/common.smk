@@ -141,7 +141,11 @@ def shard_settings(wildcards):
 
 def index_settings(wildcards):
     """How a weighting's indexes are built."""
-    own = {"own_terms": source_of(wildcards.weighting) != wildcards.weighting}
+    source = source_of(wildcards.weighting)
+    own = {
+        "own_terms": source != wildcards.weighting,
+        "delimiter": WEIGHTINGS[source].get("segments", {}).get("delimiter"),
+    }
     keys = ["sparse.block_size", "sparse.bits", "sparse.reordered", "bm25.k1", "bm25.b"]
     return json.dumps({**json.loads(flat_settings(*keys)), **own}, sort_keys=True)
 

@@ -137,7 +137,9 @@ rule sparse_retrieve:
         mem_mb=memory(2000, input_share=0.5),
         runtime=minutes(60, mb_seconds=1),
     params:
-        settings=flat_settings("sparse.settings", "sparse.depth"),
+        settings=flat_settings(
+            "sparse.settings", "sparse.depth", "sparse.segment_hits"
+        ),
     shell:
         "espalier sparse retrieve --indexes {input.indexes} --queries {input.queries}"
         " --runs {output.runs} --counts {output.counts} --record {output.record}"
@@ -171,6 +173,7 @@ rule sparse_latency:
         settings=flat_settings(
             "sparse.settings",
             "sparse.depth",
+            "sparse.segment_hits",
             "sparse.latency_queries",
             "sparse.latency_repeats",
         ),

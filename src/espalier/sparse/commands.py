@@ -1,10 +1,13 @@
 """`espalier sparse …`: weights, the dual-weight index, retrieval with skipping, CIFF files."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from espalier.stage import Job, Room
+
+log = logging.getLogger("espalier")
 
 room = Room("sparse")
 
@@ -35,17 +38,24 @@ def expand(job: Job) -> dict[str, Any]:
 def encode(job: Job) -> dict[str, Any]:
     """Term frequencies and learned weights of one slice of the collection."""
     from espalier.models import devices
-    from espalier.sparse import shards, weightings
+    from espalier.sparse import segments, shards, weightings
 
     devices.seeded(job.seed, job.threads)
     _, doc_ids, texts = slice_of(job)
+    found: dict[str, Any] = {"documents": len(doc_ids)}
+    spec = job.settings["weighting"]
+    if "segments" in spec:
+        path, delimiter = Path(spec["segments"]["texts"]), spec["segments"]["delimiter"]
+        doc_ids, texts, counts = segments.texts_of(path, delimiter, doc_ids)
+        found |= {"segments": len(doc_ids), "documents_without_segments": counts.count(0)}
     if job.paths("expansions"):
         texts = weightings.expanded(doc_ids, texts, job.paths("expansions"))
-    encoded = weightings.encoder(job.settings["weighting"]).documents(doc_ids, texts)
+    encoded = weightings.encoder(spec).documents(doc_ids, texts)
     shard = shards.build(doc_ids, encoded)
     shards.write(job.out("shard"), shard)
     return {
-        "documents": len(doc_ids),
+        **found,
+        "without_learned_weights": sum(not text.learned for text in encoded),
         "postings": len(shard.terms),
         "learned_terms_per_document": int((shard.learned > 0).sum()) / max(len(doc_ids), 1),
     }
@@ -83,6 +93,7 @@ def index(job: Job) -> dict[str, Any]:
             support=support,
             own_terms=settings["own_terms"],
             reordered=settings["reordered"],
+            delimiter=settings["delimiter"],
         )
         dual.seal(folder, meta)
         size = sum(path.stat().st_size for path in folder.iterdir())
@@ -131,13 +142,24 @@ def retrieve(job: Job) -> dict[str, Any]:
     from espalier.sparse import retrieval
 
     counts = []
+    found: dict[str, Any] = {}
+    segment_hits = job.settings["segment_hits"]
     for name, indexes, encoded in weightings_of(job):
         opened = retrieval.Opened(indexes, encoded)
         for setting in job.settings["settings"]:
             system = f"{name}-{setting['name']}"
             k = setting.get("k", job.settings["depth"])
-            run, counted = retrieval.retrieve(opened, setting, k, system)
-            metadata = {"method": {"automatic": True, "retrieval": [dict(setting)]}}
+            run, counted, cut_short = retrieval.retrieve(opened, setting, k, system, segment_hits)
+            steps = [dict(setting)]
+            if opened.of_segments:
+                steps.append({"name": "best segment", "segments": k * segment_hits, "depth": k})
+                found[f"queries_cut_short {system}"] = cut_short
+            if cut_short:
+                log.warning(
+                    "%s: %d queries have fewer than %d documents in %d segments; raise "
+                    "'sparse.segment_hits'", system, cut_short, k, k * segment_hits,
+                )  # fmt: skip
+            metadata = {"method": {"automatic": True, "retrieval": steps}}
             runs.write(job.out("runs") / f"{system}{runs.SUFFIX}", run, metadata)
             counts.append(counted)
     table = pd.concat(counts, ignore_index=True)
@@ -145,6 +167,7 @@ def retrieve(job: Job) -> dict[str, Any]:
     return {
         "k": job.settings["depth"],
         "k_over_documents": job.settings["depth"] / max(opened.documents, 1),
+        **found,
         **{
             f"documents_scored {name}": float(mean)
             for name, mean in table.groupby("system")["documents_scored"].mean().items()
@@ -165,6 +188,7 @@ def latency(job: Job) -> dict[str, Any]:
             retrieval.Opened(indexes, encoded),
             settings["settings"],
             settings["depth"],
+            settings["segment_hits"],
             settings["latency_queries"],
             settings["latency_repeats"],
             name,

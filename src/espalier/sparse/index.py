@@ -8,6 +8,9 @@ Both weights are quantised linearly over their own range, so their maxima over t
 equal: that is the scale between the two (the paper leaves it open), recorded as `scale`, the
 learned units of one BM25 unit.
 
+Where documents were weighed by segments, the index is of segments: a document number below is a
+segment's, a doc_id its id, and `documents`, `document` (segments.py) say whose each is.
+
 Memory to build: the documents of one chunk (`CHUNK`) and a few numbers for each document and each
 term; the postings are written straight to their memory-mapped files, whose pages the system can
 drop. The block partition then takes about 30 bytes for each posting of the longest list.
@@ -25,12 +28,13 @@ from numpy.lib.format import open_memmap
 
 from espalier.errors import EspalierError
 from espalier.files import reserve, sha256_of
-from espalier.sparse import blocks, bm25, names, quantize, reorder
+from espalier.sparse import blocks, bm25, names, quantize, reorder, segments
 from espalier.sparse.names import Names
 from espalier.sparse.postings import Partition, Postings, Weights
+from espalier.sparse.segments import Segments
 from espalier.sparse.shards import Shard
 
-VERSION = 2
+VERSION = 3
 """Layout of the folder; another one is refused."""
 
 CHUNK = 50_000
@@ -55,6 +59,13 @@ class Index(NamedTuple):
     lexicon: Mapping[str, int]
     """Term numbers, ascending with the term."""
     meta: dict[str, Any]
+    segments: Segments | None = None
+    """Whose each segment is, where the index is of segments."""
+
+    @property
+    def ranked_ids(self) -> Names:
+        """doc_ids of what a run ranks: the documents, also where the index is of segments."""
+        return self.segments.documents if self.segments else self.doc_ids
 
 
 class Documents(NamedTuple):
@@ -150,6 +161,7 @@ def build(
     support: str = "union",
     own_terms: bool = False,
     reordered: bool = False,
+    delimiter: str | None = None,
 ) -> dict[str, Any]:
     """Index the documents of all shards into `folder`; what `meta.json` says, less checksums.
 
@@ -157,8 +169,9 @@ def build(
     `block_size` is the size of fixed blocks and the mean of variable ones. `bits`: 8, or None for
     float32 weights. `support`: both sides' postings (union), or those of one side; a posting's BM25
     weight before quantisation is the same in all. With `own_terms`, only terms that stand in a
-    document keep their learned weight. Raises EspalierError for a doc_id that occurs twice, and for
-    negative, NaN or infinite learned weights.
+    document keep their learned weight. With a `delimiter` the shards are of segments whose ids
+    have it after their doc_ids. Raises EspalierError for a doc_id that occurs twice, for negative,
+    NaN or infinite learned weights, and for a segment's id without a doc_id.
     """
     doc_ids = names.joined(shard.doc_ids for shard in shards)
     twice = names.repeated(doc_ids)
@@ -217,6 +230,8 @@ def build(
     if order is not None:
         doc_ids = Names.of(doc_ids[i] for i in order.tolist())
     doc_ids.write(folder, "doc_ids")
+    if delimiter is not None:
+        segments.write(folder, segments.grouped(doc_ids, delimiter))
     Names.of(source.lexicon).write(folder, "lexicon")
     return {
         "version": VERSION,
@@ -228,6 +243,7 @@ def build(
         "support": support,
         "own_terms": own_terms,
         "reordered": reordered,
+        "delimiter": delimiter,
         "mean_length": mean_length,
         "largest": largest,
         "scale": largest["learned"] / largest["bm25"] if largest["bm25"] else 1.0,
@@ -343,4 +359,5 @@ def read(folder: Path) -> Index:
         Names.read(folder, "doc_ids"),
         {term: number for number, term in enumerate(Names.read(folder, "lexicon"))},
         meta,
+        None if meta["delimiter"] is None else segments.read(folder),
     )

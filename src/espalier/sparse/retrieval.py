@@ -12,6 +12,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from espalier.errors import EspalierError
+from espalier.sparse import segments
 from espalier.sparse.cursors import MOST_TERMS
 from espalier.sparse.daat import daat
 from espalier.sparse.dths import dths
@@ -56,6 +57,17 @@ class Scoring(NamedTuple):
     w_first: npt.NDArray[np.float64]
     w_second: npt.NDArray[np.float64]
     unit: float
+
+
+class Retrieved(NamedTuple):
+    """All queries under one setting."""
+
+    run: pd.DataFrame
+    """query_id, doc_id, score."""
+    counts: pd.DataFrame
+    """The counters of each query."""
+    cut_short: int
+    """Queries whose segments, as many as were asked for, are of fewer documents than were."""
 
 
 def guidance_of(setting: Setting) -> Guidance:
@@ -184,27 +196,48 @@ class Opened:
         return self.indexes[support], self.queries[support]
 
     @property
+    def of_segments(self) -> bool:
+        """Whether the indexes are of segments."""
+        return any(index.segments is not None for index in self.indexes.values())
+
+    @property
     def documents(self) -> int:
         """Documents of the collection."""
-        return max((len(index.doc_ids) for index in self.indexes.values()), default=0)
+        return max((len(index.ranked_ids) for index in self.indexes.values()), default=0)
 
 
-def retrieve(
-    opened: Opened, setting: Setting, k: int, system: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def hits(index: Index, k: int, segment_hits: int) -> int:
+    """How many of an index's documents or segments are searched for to rank k documents."""
+    return k * segment_hits if index.segments else k
+
+
+def formed(
+    index: Index, found: npt.NDArray[np.int64], scores: npt.NDArray[np.float64], k: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Places in `ranked_ids` and scores of the k best documents that a search has found."""
+    return segments.best(index.segments, found, scores, k) if index.segments else (found, scores)
+
+
+def retrieve(opened: Opened, setting: Setting, k: int, system: str, segment_hits: int) -> Retrieved:
     """All queries under one setting: the run, and the counters of each query.
 
-    `overlap` among them is the share of the safe ranking's top k that was found.
+    In an index of segments, k · `segment_hits` segments are searched for. `overlap` among the
+    counters is the share of the safe ranking's top k that was found; the others count what the
+    index is of.
     """
     index, queries = opened.for_setting(setting)
     safe = {"algorithm": "auto", "beta": setting["beta"]}
+    asked = hits(index, k, segment_hits)
     counters, doc_ids, scores, overlap = [], [], [], []
+    cut_short = 0
     for query in tqdm(queries.values(), desc=system, unit="query", mininterval=2):
-        docs, score, counted = search(index, query, setting, k)
-        doc_ids.append([index.doc_ids[doc] for doc in docs.tolist()])
+        found, found_scores, counted = search(index, query, setting, asked)
+        docs, score = formed(index, found, found_scores, k)
+        cut_short += len(docs) < k and len(found) == asked < len(index.doc_ids)
+        doc_ids.append([index.ranked_ids[doc] for doc in docs.tolist()])
         scores.append(score)
         counters.append(counted)
-        expected = search(index, query, safe, k)[0]
+        expected, _ = formed(index, *search(index, query, safe, asked)[:2], k)
         overlap.append(np.isin(expected, docs).mean() if len(expected) else 1.0)
     query_ids = np.array(list(queries), dtype=object)
     run = pd.DataFrame(
@@ -218,16 +251,23 @@ def retrieve(
     counts.insert(0, "system", system)
     counts.insert(1, "query_id", query_ids)
     counts["overlap"] = np.array(overlap, dtype=np.float64)
-    return run, counts
+    return Retrieved(run, counts, cut_short)
 
 
 def latencies(
-    opened: Opened, settings: Sequence[Setting], k: int, most: int, repeats: int, prefix: str
+    opened: Opened,
+    settings: Sequence[Setting],
+    k: int,
+    segment_hits: int,
+    most: int,
+    repeats: int,
+    prefix: str,
 ) -> pd.DataFrame:
     """Nanoseconds of each of `most` queries under each setting, interleaved query by query.
 
     The median of `repeats` rounds; a first round, not counted, compiles and warms. The setting that
-    begins, and finds the query's postings out of the caches, changes from query to query. Columns
+    begins, and finds the query's postings out of the caches, changes from query to query. Timed is
+    the search of the index: looking doc_ids up, and taking the best of segments, are not. Columns
     system (`prefix`-setting), query_id, total_ns.
     """
     ready = [(setting, *opened.for_setting(setting)) for setting in settings]
@@ -237,8 +277,9 @@ def latencies(
         for i, query_id in enumerate(tqdm(chosen, desc="latency", unit="query", mininterval=2)):
             turn = i % len(ready)
             for setting, index, queries in [*ready[turn:], *ready[:turn]]:
+                asked = hits(index, setting.get("k", k), segment_hits)
                 started = time.perf_counter_ns()
-                search(index, queries[query_id], setting, setting.get("k", k))
+                search(index, queries[query_id], setting, asked)
                 passed = time.perf_counter_ns() - started
                 taken.setdefault((setting["name"], query_id), []).append(passed)
     rows = [

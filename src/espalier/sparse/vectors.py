@@ -3,6 +3,7 @@
 Vectors: Anserini's JsonVectorCollection, one {"id": …, "contents": …, "vector": {term: weight}} a
 line. Queries: lines of `query_id<TAB>terms`, a term written as often as it weighs, or JSON lines
 like the vectors'. Predicted queries (docT5query): {"id": …, "predicted_queries": […]} a line.
+Texts: Anserini's JsonCollection, {"id": …, "contents": …} a line.
 Every file may be gzip (.gz), and a collection may be a folder of files.
 """
 
@@ -73,6 +74,19 @@ def read_expansions(path: Path) -> Iterator[tuple[str, str]]:
         if not isinstance(predicted, list) or not all(isinstance(q, str) for q in predicted):
             raise EspalierError(f"{place}: predicted_queries must be a list of strings")
         yield id_of(record, place), " ".join(predicted)
+
+
+def read_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Id and text of the records of a file or a folder's files.
+
+    Raises EspalierError naming file and line for bad JSON, a missing id, and contents that are no
+    string.
+    """
+    for place, record in records(path):
+        contents = record.get("contents")
+        if not isinstance(contents, str):
+            raise EspalierError(f"{place}: contents is missing; it must be a string")
+        yield id_of(record, place), contents
 
 
 def json_queries(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:

@@ -1,5 +1,6 @@
 """The papers' own configs, on small collections that stand where the real ones belong."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import yaml
 from espalier import config as configuration
 from espalier.collections.candidates import read
 from espalier.collections.view import View
+from espalier.evaluation import runs
 from tests.best.conftest import checkpoint
 from tests.colbert import published
 from tests.workflow import standins
@@ -20,7 +22,7 @@ from tests.workflow import standins
 pytestmark = pytest.mark.workflow
 
 ROOT = Path(__file__).resolve().parents[2]
-PAPERS = ("msmarco-document", "msmarco-passage", "robust04")
+PAPERS = ("msmarco-document", "msmarco-document-sparse", "msmarco-passage", "robust04")
 
 bert = checkpoint
 """A folder with a small random BERT, in place of what the configs name on the hub."""
@@ -91,6 +93,38 @@ def test_documents(bert, chain, tmp_path):
     assert "train: 18 of 24 relevant passages stand in a relevant document (75.0%)" in output
     _, output = chain("msmarco-document", home, changes, options=["--dry-run"])
     assert {"best_segment", "evaluate", "claims"} <= planned(output)
+
+
+def test_documents_by_segments(chain, tmp_path):
+    """MS MARCO's documents, weighed by segments: a run of documents, from the best segments."""
+    home = tmp_path / "home"
+    standins.msmarco(home)
+    files = {name: tmp_path / f"{name}.jsonl" for name in ("texts", "documents", "queries")}
+    words = {
+        f"D{d}#{n}": f"method{d}x{n} subject{d}"
+        for d in range(standins.DOCUMENTS)
+        for n in range(standins.SENTENCES)
+    }
+    asked = {str(1000 + i): f"method{i}x7 subject{i}" for i in range(24, 32)}
+    for name, key in (("texts", words), ("documents", words), ("queries", asked)):
+        lines = [
+            {"id": i, "contents": text, "vector": dict.fromkeys(text.split(), 1)}
+            for i, text in key.items()
+        ]
+        files[name].write_text("\n".join(map(json.dumps, lines)))
+    given = {name: str(files[name]) for name in ("documents", "queries")}
+    given |= {"tokens": "words", "segments": {"texts": str(files["texts"])}}
+    changes = {"sparse": {"shards": 2, "weightings": {"unicoil": given}}}
+    results, _ = chain("msmarco-document-sparse", home, changes, "sparse/runs")
+    found = runs.read(results / f"sparse/runs/unicoil-dths{runs.SUFFIX}")
+    # Every segment names the subject, and one of them the method, too: 2 · 64, and no sum of 12.
+    assert dict(zip(found["query_id"], found["doc_id"], strict=True)) == {
+        str(1000 + i): f"D{i}" for i in range(24, 32)
+    }
+    exact = runs.read(results / f"sparse/runs/unicoil-original{runs.SUFFIX}")
+    assert exact["score"].tolist() == [2 * 64 * 255.0] * 8
+    _, output = chain("msmarco-document-sparse", home, changes, options=["--dry-run"])
+    assert {"sparse_latency", "evaluate", "claims"} <= planned(output)
 
 
 def test_topics(bert, chain, tmp_path):

@@ -137,9 +137,7 @@ rule sparse_retrieve:
         mem_mb=memory(2000, input_share=0.5),
         runtime=minutes(60, mb_seconds=1),
     params:
-        settings=flat_settings(
-            "sparse.settings", "sparse.depth", "sparse.segment_hits"
-        ),
+        settings=flat_settings("sparse.settings", "sparse.depth", "sparse.segment_hits"),
     shell:
         "espalier sparse retrieve --indexes {input.indexes} --queries {input.queries}"
         " --runs {output.runs} --counts {output.counts} --record {output.record}"

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from espalier import config as configuration
+from espalier.best import parts
 from espalier.collections.candidates import read
 from espalier.collections.view import View
 from espalier.evaluation import runs
@@ -70,6 +71,15 @@ def test_nothing_of_the_demo_s_collections_is_left(paper):
         view = configuration.view_of(config, name)
         assert not view.get("max_queries")
         assert not any("pydocs" in dataset_id for dataset_id in view["splits"].values())
+
+
+@pytest.mark.parametrize("paper", ["msmarco-document", "robust04"])
+def test_longformer_takes_the_place_of_a_paper_s_ranker(paper):
+    overlays = [ROOT / "config" / f"{name}.yaml" for name in (paper, "longformer")]
+    config = configuration.load(ROOT, overlays)
+    assert parts.ranked(config) == ["maxp"]
+    assert config["best"]["segments"]["max_length"] == 4096
+    assert config["models"]["ranker"] == "folder:models/longformer"
 
 
 def test_documents(bert, chain, tmp_path):

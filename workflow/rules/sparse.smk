@@ -4,6 +4,10 @@ wildcard_constraints:
     shard=r"\d+",
 
 
+# Memory for a document that is encoded: MS MARCO's have 6.4 segments, of some 33 KB each.
+ENCODED_KB = 240 if any("segments" in spec for spec in WEIGHTINGS.values()) else 120
+
+
 rule sparse_expand:
     """View of the passages -> questions that docT5query predicts for one slice, as JSON lines."""
     input:
@@ -47,7 +51,7 @@ rule sparse_encode:
         "../../envs/espalier.yaml"
     threads: 1
     resources:
-        mem_mb=memory(2000, document_kb=120, shards=config["sparse"]["shards"]),
+        mem_mb=memory(2000, document_kb=ENCODED_KB, shards=config["sparse"]["shards"]),
         runtime=minutes(30, document_ms=60, shards=config["sparse"]["shards"]),
         gpu=gpus(),
     params:

@@ -13,6 +13,7 @@ for files, `tokens` names a model with such word pieces, or `words`. Documents m
 first (`expansion`): by questions that a docT5query checkpoint asks, or from a file of such.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -138,11 +139,11 @@ class Precomputed:
 def tokens_of(name: str) -> Any:
     """A function from texts to the counts of their tokens: `words`, or a model's word pieces."""
     if name == WORDS:
-        return lambda texts: [Counter(words(text)) for text in texts]
+        return lambda texts: [Counter(map(sys.intern, words(text))) for text in texts]
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(locate(name))
-    return lambda texts: [Counter(tokenizer.tokenize(text)) for text in texts]
+    return lambda texts: [Counter(map(sys.intern, tokenizer.tokenize(text))) for text in texts]
 
 
 def from_vectors(path: Path, wanted: set[str]) -> dict[str, dict[str, float]]:
@@ -153,7 +154,9 @@ def from_vectors(path: Path, wanted: set[str]) -> dict[str, dict[str, float]]:
             continue
         if vector.doc_id in found:
             raise EspalierError(f"{path}: document '{vector.doc_id}' occurs twice; keep one")
-        found[vector.doc_id] = dict(zip(vector.terms, vector.weights.tolist(), strict=True))
+        # Interned, a term is kept once, not once for each document that it stands in.
+        terms = map(sys.intern, vector.terms)
+        found[vector.doc_id] = dict(zip(terms, vector.weights.tolist(), strict=True))
     return found
 
 

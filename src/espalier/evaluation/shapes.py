@@ -221,7 +221,8 @@ def together(query: Spec, claim: Spec, results: Results, rules: Rules) -> Findin
         centred = ranks - ranks.mean(axis=1, keepdims=True)
         spread = np.sqrt((centred**2).sum(axis=1).prod(axis=1))
         shared = centred.prod(axis=2).sum(axis=1)
-        return np.divide(shared, spread, out=np.zeros_like(spread), where=spread > 0)
+        found: Values = np.divide(shared, spread, out=np.zeros_like(spread), where=spread > 0)
+        return found
 
     here = float(correlation(values[None])[0])
     low, high = significance.bootstrap(

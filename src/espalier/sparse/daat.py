@@ -12,7 +12,7 @@ def daat(lists, first, second, terms, w_first, w_second, documents, k):
 
     `lists` is a `Lists`, `first` a `Side`, `second` another or None; terms int64[n], [n] query
     weights of each side. Returns documents int64[≤k] and scores float64[≤k] in no order, and the
-    numbers of documents scored, postings read and blocks loaded (all of them).
+    numbers of documents scored, postings read and blocks loaded (all of both).
     """
     n = len(terms)
     at = np.empty(n, np.uint64)
@@ -21,7 +21,7 @@ def daat(lists, first, second, terms, w_first, w_second, documents, k):
         at[i] = lists.term_begin[terms[i]]
         doc[i] = lists.docs[at[i]]
     scores, docs = np.empty(k, w_first.dtype), np.empty(k, np.int64)
-    size = scored = read = 0
+    size = scored = 0
     zero = w_first.dtype.type(0)
     lowest = w_first.dtype.type(OPEN)
 
@@ -40,7 +40,6 @@ def daat(lists, first, second, terms, w_first, w_second, documents, k):
             if second is not None:
                 weight += w_second[i] * second.weights[place]
             score += weight if here else zero
-            read += here
             place += np.uint64(here)
             at[i] = place
             doc[i] = lists.docs[place]
@@ -51,7 +50,8 @@ def daat(lists, first, second, terms, w_first, w_second, documents, k):
             if size == k:
                 lowest = scores[0]
         candidate = following
-    loaded = 0
+    read = loaded = 0
     for i in range(n):
+        read += lists.term_begin[terms[i] + 1] - lists.term_begin[terms[i]] - 1
         loaded += lists.term_block[terms[i] + 1] - lists.term_block[terms[i]] - 1
     return docs[:size], scores[:size], scored, read, loaded

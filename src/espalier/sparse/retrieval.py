@@ -42,6 +42,9 @@ PARTITION = {"bmw": "fixed"}
 WINDOWS = 64
 """Windows that a small collection is at least cut into, so that a threshold can form early."""
 
+FEW_DOCUMENTS = 2**14
+"""Documents up to which adding up all postings takes no more time than skipping some."""
+
 LARGEST_WINDOW = 8192
 """Documents of a window: 32 KiB of accumulators."""
 
@@ -112,7 +115,8 @@ def search(index: Index, query: Query, setting: Setting, k: int) -> Ranking:
     """The top k of one query under one setting.
 
     Algorithms: daat, taat (exhaustive), maxscore, blockmax-maxscore, wand, bmw, vbmw, dths; auto is
-    the one that was never far from the fastest of the safe ones (benchmarks/sparse.py): maxscore.
+    what was never far from the fastest of the safe ones (benchmarks/sparse.py): maxscore, or taat
+    in a small collection.
     """
     documents = len(index.doc_ids)
     k = min(k, documents)
@@ -143,7 +147,8 @@ def search(index: Index, query: Query, setting: Setting, k: int) -> Ranking:
             by_block = algorithm != "wand"
             found = wand(moved, *sides, terms, *typed(scored), documents, k, by_block, factor)
         else:
-            pruned, by_block = algorithm != "taat", algorithm == "blockmax-maxscore"
+            few = algorithm == "auto" and documents <= FEW_DOCUMENTS
+            pruned, by_block = algorithm != "taat" and not few, algorithm == "blockmax-maxscore"
             found = windows(
                 moved, *sides, terms, *typed(scored), accumulators(scored, documents),
                 documents, k, pruned, by_block, factor,

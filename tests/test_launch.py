@@ -2,11 +2,13 @@ import json
 import os
 
 from espalier import launch
+from espalier.tracking import records
 
 
 def finished(folder, stage, path, size):
     (folder / "records").mkdir(exist_ok=True)
-    record = {"format": 1, "stage": stage, "outputs": {"out": [{"path": str(path), "bytes": size}]}}
+    outputs = {"out": [{"path": str(path), "bytes": size}]}
+    record = {"format": records.FORMAT, "stage": stage, "outputs": outputs}
     written = folder / "records" / f"{stage}.json"
     written.write_text(json.dumps(record))
     return written
@@ -15,9 +17,9 @@ def finished(folder, stage, path, size):
 def test_a_stage_runs_again_whose_outputs_are_missing_or_of_another_size(tmp_path, capsys):
     for name in ("whole", "short"):
         (tmp_path / name).write_bytes(b"123")
-    whole = finished(tmp_path, "a", tmp_path / "whole", 3)
-    short = finished(tmp_path, "b", tmp_path / "short", 4)
-    absent = finished(tmp_path, "c", tmp_path / "absent", 3)
+    whole = finished(tmp_path, "a", "whole", 3)
+    short = finished(tmp_path, "b", "short", 4)
+    absent = finished(tmp_path, "c", "absent", 3)
     elsewhere = finished(tmp_path, "d", tmp_path.parent / "moved", 3)
     launch.forget_lost_outputs(tmp_path)
     assert [whole.exists(), short.exists(), absent.exists(), elsewhere.exists()] == [

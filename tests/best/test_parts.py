@@ -44,4 +44,4 @@ def test_rankers_of_arms() -> None:
 def test_no_two_rankers_share_a_system() -> None:
     names = [s for ranker in parts.ranked(config(arms=["maxp", "random", "goldp", "best"]))
              for s in parts.systems(ranker)]  # fmt: skip
-    assert len(set(names)) == len(names) == 3 + 2 * 6
+    assert len(set(names)) == len(names) == 3 + 3 * 6

@@ -35,12 +35,14 @@ def test_lost_and_truncated_outputs_are_made_again_whatever_locks_are_left(chain
     assert differences(reference, contents(chain.results)) == []
 
 
+@pytest.mark.long
 def test_corrupted_indexes_are_refused_and_one_of_two_chains_mends_them(chain, reference):
     assert damage.corrupted(chain, SEED) == []
     assert places.two_at_once(chain) == []
     assert differences(reference, contents(chain.results)) == []
 
 
+@pytest.mark.long
 def test_a_full_disk_is_one_line_and_more_room_ends_the_chain(chain, reference):
     try:
         wrong = places.full_disk(chain, ["colbert/indexes"], reference)

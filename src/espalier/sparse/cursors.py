@@ -31,7 +31,7 @@ LANES = 8
 NEAR = np.uint64(LANES)
 """Postings that are compared at once."""
 
-SHIFTED = np.uint64(6)
+SHIFTED = np.uint64(8)
 """Cursors that are moved up before it is asked whether the place is found."""
 
 

@@ -10,9 +10,14 @@ from typing import Any
 # so that tests on real data find what the user has; ours are looked up at each call.
 import ir_datasets
 import pytest
+from hypothesis import settings
 
 from espalier import cli
 from tests.report import synthetic
+
+# A busy machine is no failure.
+settings.register_profile("espalier", deadline=None)
+settings.load_profile("espalier")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espalier.errors import EspalierError
@@ -34,6 +34,7 @@ def test_bytes_depend_on_the_run_alone(tmp_path) -> None:
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1e-30, 0.1, 3.0, 1e30]), min_size=1, max_size=30))
+@settings(deadline=None)
 def test_scores_decrease_strictly_and_keep_their_order(scores: list[float]) -> None:
     frame = pd.DataFrame(
         {"query_id": "q", "doc_id": [f"d{i:02}" for i in range(len(scores))], "score": scores}

@@ -33,7 +33,7 @@ differences = st.lists(st.floats(-1, 1), min_size=3, max_size=20).filter(
 
 
 @given(differences, st.floats(0.001, 0.5))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_equivalence_is_statsmodels_tost(values: list[float], margin: float) -> None:
     array = np.array(values)
     expected = ttost_paired(array, np.zeros_like(array), -margin, margin)[0]
@@ -65,6 +65,7 @@ def test_corrections_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@settings(deadline=None)
 def test_corrections_by_their_definitions(p: list[float]) -> None:
     """Bonferroni: p times the family's size. Holm: stepwise, never falling."""
     size = len(p)

@@ -50,9 +50,10 @@ def per_query(values: dict[str, np.ndarray], column: str) -> pd.DataFrame:
 
 def results() -> Results:
     quality = per_query(QUALITY, "value").assign(measure="AP")
-    spread = GENERATOR.uniform(0.8, 1.2, size=N)
+    generator = np.random.default_rng(3)  # of its own: the same whichever tests ran before
+    spread = generator.uniform(0.8, 1.2, size=N)
     costs = per_query({s: c * spread for s, c in COSTS.items()}, "total_ns")
-    wild = per_query({"wild": 100 * GENERATOR.lognormal(-1.2, 1.5, N)}, "total_ns")
+    wild = per_query({"wild": 100 * generator.lognormal(-0.98, 1.5, N)}, "total_ns")
     names = ["family", "system", "measure", "outcome", "p_bonferroni"]
     sweep = [("f", f"{order}-p{p:02}", "AP", outcome, 0.01 if outcome == "different" else 0.4)
              for order, outcomes in SWEEPS.items()
@@ -206,7 +207,7 @@ CASES = [
     (ratio("double", 0.5), NOT_REPRODUCED, "the other way"),
     (ratio("base", 0.5), NOT_REPRODUCED, "no effect shown"),
     (ratio("half", 0.5, statistic="p95"), REPRODUCED, "p95 total ns"),
-    (ratio("wild", 1.5), NOT_TESTED, "both no effect and the published one fit"),
+    (ratio("wild", 1.25), NOT_TESTED, "both no effect and the published one fit"),
     (onset("early"), REPRODUCED, "from p = 3 on"),
     (onset("late"), DIRECTION, "from p = 6 on"),
     (onset("never"), NOT_REPRODUCED, "at no point"),

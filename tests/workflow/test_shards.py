@@ -33,7 +33,14 @@ BLOCK, PASSAGES = 64, 600
 WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in "aeiou"]
 
 ENCODER = {"layers": 2, "dimensions": 32, "query_length": 8, "doc_maxlen": 24}
-RETRIEVAL = {"k_prime": 50, "nprobe": 4, "orders": ["icf"], "selective": [], "depth": 20}
+RETRIEVAL = {
+    "int8_queries": False,
+    "k_prime": 50,
+    "nprobe": 4,
+    "orders": ["icf"],
+    "selective": [],
+    "depth": 20,
+}
 SETTINGS = [
     {"name": "original", "algorithm": "vbmw", "beta": 0.0},
     {"name": "bm25", "algorithm": "vbmw", "beta": 1.0},
@@ -137,10 +144,11 @@ def colbert(folder, view, bert, cut):
     settings = {
         "colbert": {
             "shards": cut,
-            "index": {"subquantizers": 8, "bits": 6, "sample": 0.6},
+            "index": {"subquantizers": 8, "bits": 6, "sample": 0.6, "metric": "l2"},
             "retrieval": RETRIEVAL,
             "static": {"systems": []},
-        }
+        },
+        "evaluation": {"relevance_levels": {}},
     }
     encoder_of(bert, model)
     parts = [folder / "shards" / str(number) for number in range(cut)]
@@ -193,9 +201,10 @@ def test_late_interaction_indexes_and_runs_do_not_depend_on_the_cut(tmp_path, vi
 
 
 def digests(folder):
-    """SHA-256 of every file but the records, by its place below the folder."""
+    """SHA-256 of every file but records and descriptions, by its place below the folder."""
     return {
         path.relative_to(folder).as_posix(): files.sha256_of(path)
         for path in sorted(folder.rglob("*"))
-        if (path.is_file() and path.suffix != ".json") or path.name in ("meta.json", "index.json")
+        if (path.is_file() and path.suffix != ".json" and not path.name.endswith(files.SIDECAR))
+        or path.name in ("meta.json", "index.json")
     }

@@ -82,6 +82,7 @@ def run(folder, *options, environment=None):
     return found, done.stderr
 
 
+@pytest.mark.long
 def test_through_slurm_every_result_has_the_same_bytes(tmp_path):
     for place in ("local", "slurm"):
         (tmp_path / place).mkdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.files import sha256_of
+from espalier.files import SIDECAR, sha256_of
 from tests.workflow import slurm_node
 
 pytestmark = pytest.mark.workflow
@@ -77,7 +77,8 @@ def run(folder, *options, environment=None):
     found = {}
     for path in sorted(p for p in results.rglob("*") if p.is_file()):
         name = path.relative_to(results)
-        if name.parts[0] not in TIMED and not name.name.startswith("."):
+        timed = name.parts[0] in TIMED or name.name.startswith(".") or name.name.endswith(SIDECAR)
+        if not timed:
             found[name.as_posix()] = sha256_of(path)
     return found, done.stderr
 

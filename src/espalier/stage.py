@@ -45,6 +45,8 @@ class Job:
     outputs: Mapping[str, Path]
     record: Path
     """Where the record will be."""
+    key: str
+    """Digest of settings, inputs and our sources: what a checkpoint belongs to."""
 
     @property
     def seed(self) -> int:
@@ -68,12 +70,7 @@ class Job:
         """Where this stage keeps its state every `seconds`, until its record is written."""
         from espalier.models.checkpoints import Checkpoint
 
-        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode())
-        for path in [p for name in sorted(self.inputs) for p in self.inputs[name]]:
-            digest.update(files.sha256_of(path).encode())
-        for source in sorted(Path(__file__).parent.rglob("*.py")):
-            digest.update(source.read_bytes())
-        return Checkpoint(checkpoint_of(self.record), digest.hexdigest(), seconds)
+        return Checkpoint(checkpoint_of(self.record), self.key, seconds)
 
 
 StageFunction = Callable[[Job], Mapping[str, Any] | None]
@@ -137,7 +134,8 @@ class Verb:
         """Run the function beside the process that writes; drop the outputs."""
         with tempfile.TemporaryDirectory() as folder:
             dropped = {name: Path(folder) / name for name in self.outputs}
-            self.function(Job(settings, arguments.threads, inputs, dropped, arguments.record))
+            key = key_of(settings, records.described(inputs, arguments.record))
+            self.function(Job(settings, arguments.threads, inputs, dropped, arguments.record, key))
 
     def write(
         self,
@@ -152,8 +150,9 @@ class Verb:
             path.parent.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(path)
         temporary = {name: files.temporary_name(path) for name, path in final.items()}
-        job = Job(settings, arguments.threads, inputs, temporary, arguments.record)
         read = records.described(inputs, arguments.record)
+        key = key_of(settings, read)
+        job = Job(settings, arguments.threads, inputs, temporary, arguments.record, key)
         started, cpu = time.time(), time.process_time()
         try:
             metrics = dict(self.function(job) or {})
@@ -233,6 +232,16 @@ def as_list(value: Path | list[Path] | None) -> list[Path]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
+
+
+def key_of(settings: Mapping[str, Any], read: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Digest of a stage's settings, of its inputs as described, and of our sources."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for file in (file for name in sorted(read) for file in read[name]):
+        digest.update(file["sha256"].encode())
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
 
 
 def checkpoint_of(record: Path) -> Path:

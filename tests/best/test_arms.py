@@ -102,6 +102,7 @@ def job(tmp_path: Path, settings: dict[str, Any], inputs: Any, *outputs: str) ->
         {name: [path] if isinstance(path, Path) else path for name, path in inputs.items()},
         {name: tmp_path / name for name in outputs},
         tmp_path / "record.json",
+        "key",
     )
 
 

@@ -70,7 +70,7 @@ def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def segmented(view: Path, settings: dict[str, Any]) -> tuple[store.Store, dict[str, Any]]:
     inputs = {"view": [view], "candidates": [view.parent / "candidates"]}
     target = view.parent / "segments"
-    job = Job(settings, 1, inputs, {"segments": target}, view.parent / "record.json")
+    job = Job(settings, 1, inputs, {"segments": target}, view.parent / "record.json", "key")
     metrics = room.verbs["segment"].function(job)
     assert metrics is not None
     return store.Store(target), dict(metrics)
@@ -156,7 +156,7 @@ def test_selection_quality_of_two_replicates(view: Path, checkpoint: Path, known
             inputs[kind].append(path)
     parts = {p: {"replicate": p, "seed": 1, "splits": SPLITS} for p in ("s1", "s2")}
     outputs = {name: folder / name for name in ("selection", "iterations", "history")}
-    job = Job({"seed": 1, "parts": parts}, 1, inputs, outputs, folder / "record.json")
+    job = Job({"seed": 1, "parts": parts}, 1, inputs, outputs, folder / "record.json", "key")
     metrics = room.verbs["selection-quality"].function(job)
 
     rows = pd.read_parquet(outputs["iterations"])

@@ -220,6 +220,24 @@ def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
     return calls
 
 
+def peak_of(program: str, *arguments: str) -> tuple[float, int]:
+    """The MiB and the embeddings that a program prints last."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    peak, count = done.stdout.splitlines()[-1].split()
+    return float(peak), int(count)
+
+
+def grown(what: str, peaks: list[tuple[float, int]], made_of: str) -> ratios.Row:
+    """The row of memory at two sizes, with what an embedding more takes."""
+    (once, few), (twice, many) = peaks
+    each = (twice - once) * 2**20 / (many - few)
+    return ratios.row(
+        f"peak memory of {what}, twice the collection / once", f"{many:,} / {few:,} embeddings",
+        twice, once, "MiB", note=f"{each:.0f} B an embedding more ({made_of}",
+    )  # fmt: skip
+
+
 def memory_of_encoding(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
     """Own memory of a process that embeds a collection, and one twice as large."""
     program = (
@@ -234,21 +252,11 @@ def memory_of_encoding(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios
         "model.encode_docs(tokens), 128, 'one layer'); "
         "print(watch.stop() * 1024, sum(map(len, tokens)))"
     )
-    peaks, counts = [], []
+    peaks = []
     for documents in sizes:
-        arguments = (ENCODER, str(scratch / f"encoded-{documents}"), str(documents))
-        done = subprocess.run(
-            [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
-        )
-        peak, count = done.stdout.splitlines()[-1].split()
-        peaks.append(float(peak))
-        counts.append(int(count))
-    growth = (peaks[1] - peaks[0]) * 2**20 / (counts[1] - counts[0])
-    yield ratios.row(
-        "peak memory of encoding, twice the collection / once",
-        f"{counts[1]:,} / {counts[0]:,} embeddings", peaks[1], peaks[0], "MiB",
-        note=f"{growth:.0f} B an embedding more (its token, 8); what is written, 256, stays mapped",
-    )  # fmt: skip
+        encoded = scratch / f"encoded-{documents}"
+        peaks.append(peak_of(program, ENCODER, str(encoded), str(documents)))
+    yield grown("encoding", peaks, "its token, 8); what is written, 256, stays mapped")
 
 
 def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
@@ -265,7 +273,7 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         "[score(opened, q, dedupe(nearest(ann, q, 1000)).documents) for q in unit(rng, 50, 32)]; "
         "print(watch.stop() * 1024, len(opened.document_of))"
     )
-    peaks, counts = [], []
+    peaks = []
     for documents in sizes:
         folder = scratch / f"memory-{documents}"
         folder.mkdir()
@@ -275,18 +283,8 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
             made.shards, kept, sample=0.05, subquantizers=16, bits=8, metric="l2", seed=SEED
         )
         index.write(folder / "index", built, np.zeros((2, 1), np.int64), made.shards, 1.0)
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(folder)], check=True, capture_output=True, text=True
-        )
-        peak, count = done.stdout.split()
-        peaks.append(float(peak))
-        counts.append(int(count))
-    growth = (peaks[1] - peaks[0]) * 2**20 / (counts[1] - counts[0])
-    yield ratios.row(
-        "peak memory of retrieval, twice the collection / once",
-        f"{counts[1]:,} / {counts[0]:,} embeddings", peaks[1], peaks[0], "MiB",
-        note=f"{growth:.0f} B an embedding more (index 24, map 4); the store, 256, stays mapped",
-    )  # fmt: skip
+        peaks.append(peak_of(program, str(folder)))
+    yield grown("retrieval", peaks, "index 24, map 4); the store, 256, stays mapped")
 
 
 def compressed(

@@ -1,10 +1,6 @@
 """What the paper's training learns, on made-up word pieces, and its losses by hand."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from math import exp, log
 from pathlib import Path
 
@@ -27,6 +23,7 @@ from espalier.best.training import (
     unpaired,
 )  # fmt: skip
 from espalier.errors import EspalierError
+from tests.processes import together
 
 from .made import LAYOUT, digest, instances, learner, pieces, unkept
 
@@ -229,23 +226,9 @@ def curves(checkpoint: Path) -> tuple[list[float], list[float]]:
 
 
 def test_two_processes_train_as_one(checkpoint: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    shared = {
-        "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(checkpoint)],
-            env={**os.environ, **shared, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]
     alone = curves(checkpoint)
-    for process in processes:
-        history, weights = json.loads(process.communicate(timeout=300)[0])
+    for printed in together(2, PROCESS, str(checkpoint)):
+        history, weights = json.loads(printed)
         np.testing.assert_allclose(history, alone[0], rtol=1e-3)
         # Adam makes steps of rounding errors where a gradient is zero, as that of keys' biases is.
         np.testing.assert_allclose(weights, alone[1], rtol=1e-3, atol=0.05)

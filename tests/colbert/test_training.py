@@ -1,7 +1,3 @@
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +9,7 @@ from espalier.colbert import encoder, training
 from espalier.colbert.training import Triple
 from espalier.errors import EspalierError
 from espalier.models.checkpoints import Checkpoint
+from tests.processes import together
 
 QRELS = pd.DataFrame(
     [("q1", "a", 1), ("q1", "b", 0), ("q2", "c", 2), ("q3", "d", 1), ("q4", "b", 0)],
@@ -242,18 +239,7 @@ def test_two_processes_give_the_losses_of_one(bert, tmp_path):
     """Seven triples a batch: four and three; one in the last: one and none."""
     curves = []
     for world in (1, 2):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(bert), str(tmp_path / str(world))],
-                env={**os.environ, **shared, "RANK": str(rank)},
-            )
-            for rank in range(world)
-        ]
-        assert [process.wait(timeout=120) for process in processes] == [0] * world
+        together(world, PROGRAM, str(bert), str(tmp_path / str(world)))
         state = Checkpoint(tmp_path / str(world), "key", 0).load()
         curves.append([state["losses"], state["accuracies"]])
     assert len(curves[0][0]) == 58

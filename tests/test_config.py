@@ -179,6 +179,19 @@ def test_two_systems_of_one_name_are_named(checked):
     assert "two systems would be named 'splade-x'" in checked(sparse={"settings": settings})
 
 
+def test_a_baseline_that_no_setting_runs_is_named(checked):
+    settings = [{"name": "original", "algorithm": "vbmw", "beta": 0}]
+    assert checked(sparse={"settings": settings}).startswith(
+        "config key 'evaluation.latencies.sparse': 'splade-original-union', the baseline of "
+        "'{weighting}', does not run"
+    )
+    families = {"sparse": [{"name": "x", "baseline": "splade-none", "systems": ["*"]}]}
+    families["sparse"][0]["measures"] = ["RR@10"]
+    assert checked(evaluation={"families": families}).startswith(
+        "config key 'evaluation.families.sparse': 'splade-none', the baseline of 'x', does not run"
+    )
+
+
 def test_an_unwritable_results_folder_is_named(checked, tmp_path):
     blocker = tmp_path / "file"
     blocker.touch()

@@ -87,6 +87,7 @@ def check(config: Mapping[str, Any], root: Path) -> None:
     check_writable(experiment_folder(config))
     check_pruning(config)
     check_best(config)
+    check_sparse_baselines(config)
     check_given_files(config)
     check_models(config)
     check_collections(config)
@@ -260,6 +261,24 @@ def check_weightings(config: Mapping[str, Any]) -> None:
                 f"config key 'sparse.settings': two systems would be named '{system}'; "
                 "give every setting a name of its own"
             )
+
+
+def check_sparse_baselines(config: Mapping[str, Any]) -> None:
+    """Check that what sparse systems are compared to runs."""
+    if "sparse" not in config["papers"]:
+        return
+    settings, evaluation = config["sparse"]["settings"], config["evaluation"]
+    systems = {f"{name}-{each['name']}" for name in weightings_of(config) for each in settings}
+    others = {"bm25", *evaluation["own_runs"].get("sparse", {})}
+    for kind, known in (("families", systems | others), ("latencies", systems)):
+        for family in evaluation[kind]["sparse"]:
+            for name in weightings_of(config):
+                baseline = family["baseline"].replace("{weighting}", name)
+                if baseline not in known:
+                    raise EspalierError(
+                        f"config key 'evaluation.{kind}.sparse': '{baseline}', the baseline of "
+                        f"'{family['name']}', does not run; name a system of 'sparse.settings'"
+                    )
 
 
 def check_collections(config: Mapping[str, Any]) -> None:

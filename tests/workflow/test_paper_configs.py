@@ -73,6 +73,15 @@ def test_nothing_of_the_demo_s_collections_is_left(paper):
         assert not any("pydocs" in dataset_id for dataset_id in view["splits"].values())
 
 
+@pytest.mark.parametrize("paper", ["msmarco-document-sparse", "msmarco-passage"])
+def test_what_sparse_systems_are_compared_to_runs(paper):
+    config = configuration.load(ROOT, [ROOT / "config" / f"{paper}.yaml"])
+    configuration.check_sparse_baselines(config)
+    measures = set(config["evaluation"]["measures"])
+    for family in config["evaluation"]["families"]["sparse"]:
+        assert measures >= set(family["measures"])
+
+
 @pytest.mark.parametrize("paper", ["msmarco-document", "robust04"])
 def test_longformer_takes_the_place_of_a_paper_s_ranker(paper):
     overlays = [ROOT / "config" / f"{name}.yaml" for name in (paper, "longformer")]
@@ -177,6 +186,7 @@ def test_passages(real_collection_home, chain, tmp_path):
     given = tmp_path / "given.jsonl"
     given.write_text('{"id": "1", "contents": "", "vector": {"a": 1}}\n')
     vectors = {"documents": str(given), "queries": str(given), "tokens": "words"}
+    expanded = {**vectors, "expansion": {"questions": str(given)}}
     changes = {
         "collections": {"passages": {"splits": {"test": "msmarco-passage/trec-dl-2019/judged"}}},
         "models": {"encoder": f"folder:{folder}"},
@@ -184,7 +194,9 @@ def test_passages(real_collection_home, chain, tmp_path):
             "encoder": {"layers": published.LAYERS, "dimensions": published.DIMENSIONS},
             "index": {"subquantizers": 1},
         },
-        "sparse": {"weightings": dict.fromkeys(("spladev2", "unicoil", "deepimpact"), vectors)},
+        "sparse": {
+            "weightings": {"spladev2": vectors, "unicoil": expanded, "deepimpact": expanded}
+        },
     }
     results, _ = chain("msmarco-passage", real_collection_home, changes, "colbert/shards/63")
     assert len(View(results / "collection/passages").queries("test")) == 43

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from espalier.sparse.guidance import Guidance
+from espalier.sparse import retrieval
+from espalier.sparse.guidance import Guidance, empty_queue, offer_uniform
 from espalier.sparse.postings import Query
 from espalier.sparse.retrieval import search
 from tests.sparse.made import make_index, make_query
@@ -108,6 +109,57 @@ def test_the_kernel_follows_section_3(collection, weights, guidance, k):
     assert counters.blocks_loaded == loaded <= counters.blocks
 
 
+@pytest.mark.parametrize("k", [9_999, 10_000])
+def test_ten_thousand_results(k):
+    rng = np.random.default_rng(k)
+    documents = 12_000
+    lists = [
+        {int(doc): (int(rng.integers(9)), int(rng.integers(1, 9))) for doc in docs}
+        for docs in (rng.choice(documents, size, False) for size in (11_000, 6_000, 300))
+    ]
+    index, query = make_index(lists, 64, documents), make_query([(1, 3), (2, 1), (1, 5)])
+    expected = brute_force(lists, query, 0.2, k)
+    assert len(expected) == k
+    for algorithm in SAFE:
+        assert pairs(search(index, query, {"algorithm": algorithm, "beta": 0.2}, k)) == expected
+    for uniform in (False, True):
+        safe = guided(Guidance(0.2, 0.2, dual=True, uniform=uniform))
+        assert pairs(search(index, query, safe, k)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    collections, st.lists(st.integers(1, 130), min_size=6, max_size=6), factor, st.integers(1, 12)
+)
+def test_over_estimated_vbmw_follows_section_3_with_one_weight(collection, weights, factor, k):
+    # What F skips and scores is thereby what the definition says, step by step.
+    lists, block_size = collection
+    index = make_index(lists, block_size, DOCUMENTS)
+    query = make_query([(1, w) for w in weights[: len(lists)]])
+    guidance = Guidance(0.0, 0.0, factor)
+    expected, (scored, read, loaded) = dual_guidance(index, query, DOCUMENTS, guidance, k)
+    ranking = search(index, query, {"algorithm": "vbmw", "beta": 0.0, "f": factor}, k)
+    assert pairs(ranking) == expected
+    assert ranking[2][:3] == (scored, read, loaded)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=30), st.integers(1, 6))
+def test_the_uniform_view_keeps_the_same_documents_in_both_queues_at_every_step(offered, k):
+    queues, size = (empty_queue(k), empty_queue(k)), 0
+    for doc, scores in enumerate(offered):
+        size = offer_uniform(*queues, size, doc, *scores)
+        # The k best by the final score, ties to those that came first, and their scores by both.
+        best = sorted(range(doc + 1), key=lambda d: (-offered[d][1], d))[:k]
+        for side, queue in enumerate(queues):
+            held = dict(zip(queue.docs[:size].tolist(), queue.scores[:size].tolist(), strict=True))
+            assert held == {d: offered[d][side] for d in best}
+            slots = queue.heap[:size].tolist()
+            assert sorted(slots) == list(range(size))
+            ranks = [(queue.scores[slot], -queue.docs[slot]) for slot in slots]
+            assert all(ranks[(i - 1) // 2] <= ranks[i] for i in range(1, size))
+
+
 @settings(max_examples=60, deadline=None)
 @given(collections, query_weights, factor, st.integers(1, 12))
 def test_what_over_estimation_returns_is_scored_right_and_near_the_best(
@@ -196,6 +248,22 @@ def test_no_terms_and_empty_lists_retrieve_nothing(terms, algorithm):
     setting = {**guided(Guidance(0.5, 0.5)), "algorithm": algorithm}
     docs, scores, counters = search(index, query, setting, 3)
     assert len(docs) == len(scores) == counters.documents_scored == 0
+
+
+def test_auto_adds_all_up_in_a_small_collection_and_prunes_in_a_larger_one(monkeypatch):
+    # From the second window on, the second list alone cannot lift a document over the first five.
+    documents = 2000
+    lists = [{d: (0, 200 + d) for d in range(9)}, dict.fromkeys(range(documents), (0, 1))]
+    index, query = make_index(lists, 16, documents), make_query([(0, 1), (0, 1)])
+
+    def counters(algorithm):
+        return search(index, query, {"algorithm": algorithm, "beta": 0.0}, 5)[2]
+
+    assert counters("taat").postings == documents + 9 > counters("maxscore").postings
+    monkeypatch.setattr(retrieval, "FEW_DOCUMENTS", documents)
+    assert counters("auto") == counters("taat")
+    monkeypatch.setattr(retrieval, "FEW_DOCUMENTS", documents - 1)
+    assert counters("auto") == counters("maxscore")
 
 
 def test_heavy_query_weights_do_not_overflow():

@@ -14,6 +14,7 @@ from espalier.sparse.retrieval import search
 from espalier.sparse.shards import Text
 from espalier.sparse.words import words
 from tests.sparse.made import make_index
+from tests.sparse.test_ciff import by_protobuf
 from tests.sparse.test_traversal import SAFE
 
 try:
@@ -38,20 +39,26 @@ def side_of(opened, name):
 
 
 def through_ciff(folder, opened, name):
-    """One side in PISA as a CIFF file holds it, and PISA's number of each of our terms."""
+    """One side in PISA as a CIFF file holds it, and PISA's number of each of our terms.
+
+    The file is read by protobuf and taken over list by list, as PISA's own converter does it.
+    """
     path = folder / f"{name}.ciff"
     ciff.write(path, exchange.as_ciff(opened, name))
-    lists = ciff.read(path)
-    ends = lists.term_begin[1:]
+    _, postings, records, _ = by_protobuf(path.read_bytes())
+    assert [doc_id for doc_id, _ in records] == list(opened.doc_ids)
+    docs, weights, begin = [], [], [0]
+    for posting in postings.values():
+        docs += [*posting, len(records)]
+        weights += [*posting.values(), 0]
+        begin.append(len(docs))
     exported = opened._replace(
         postings=opened.postings._replace(
-            docs=np.insert(lists.docs, ends, len(lists.doc_ids)),
-            term_begin=lists.term_begin + np.arange(len(lists.term_begin)),
+            docs=np.array(docs, np.uint32), term_begin=np.array(begin, np.int64)
         )
     )
-    assert lists.doc_ids == list(opened.doc_ids)
-    side = Side(np.insert(lists.weights, ends, 0), *side_of(opened, name)[1:])
-    numbers = {term: i for i, term in enumerate(lists.terms)}
+    side = Side(np.array(weights, np.uint32), *side_of(opened, name)[1:])
+    numbers = {term: i for i, term in enumerate(postings)}
     return pisa.Pisa(folder / name, exported, side), {
         t: numbers[term] for term, t in opened.lexicon.items() if term in numbers
     }

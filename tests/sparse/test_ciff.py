@@ -308,6 +308,20 @@ def test_faulty_lists_are_not_written(tmp_path, change, message):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_the_format_has_no_room_for_is_not_written(tmp_path, monkeypatch):
+    index = lists({"t": {0: 1, 1: 1}, "long" * 9: {0: 1}}, ["a", "b"], [2, 1])
+    longest = len("long" * 9) + 2 + 2 * 2 + 4  # term, df and cf, one posting of document 0
+    monkeypatch.setattr(ciff, "INT32_MAX", longest)
+    ciff.write(tmp_path / "good.ciff", index)
+    monkeypatch.setattr(ciff, "INT32_MAX", longest - 1)
+    with pytest.raises(EspalierError, match=r"'(long){9}': its list takes 46 bytes, but a message"):
+        ciff.write(tmp_path / "bad.ciff", index)
+    monkeypatch.setattr(ciff, "INT32_MAX", 1)
+    with pytest.raises(EspalierError, match=r"bad\.ciff: 2 documents, but CIFF has room for 1"):
+        ciff.write(tmp_path / "bad.ciff", index)
+    assert [path.name for path in tmp_path.iterdir()] == ["good.ciff"]
+
+
 def test_what_is_compressed_depends_on_the_content_alone(tmp_path):
     for name in ("a.ciff.gz", "b.ciff.gz"):
         ciff.write(tmp_path / name, lists({"t": {0: 1}}, ["a"], [1]))

@@ -143,8 +143,14 @@ def write(path: Path, lists: Lists) -> None:
     names once more, and at most 42 bytes for every posting of the longest list.
 
     Raises EspalierError for terms or doc_ids that occur twice or are no Unicode text, postings
-    out of order or of unknown documents, and weights or lengths that are no int32.
+    out of order or of unknown documents, weights or lengths that are no int32, and more documents
+    or longer lists than the format has room for.
     """
+    if len(lists.doc_ids) > INT32_MAX:
+        raise EspalierError(
+            f"{path}: {len(lists.doc_ids)} documents, but CIFF has room for {INT32_MAX}; export "
+            "parts of the collection"
+        )
     check_distinct(path, "term", lists.terms)
     check_distinct(path, "doc_id", lists.doc_ids)
     if ((lists.doc_lengths < 0) | (lists.doc_lengths > INT32_MAX)).any():
@@ -258,7 +264,13 @@ def encoded(path: Path, lists: Lists) -> Iterator[bytes]:
         check_posting(path, lists.terms[t], fault, place)
         message = PostingsList(term=lists.terms[t], df=df, cf=cf)
         # Messages are merged by concatenating their bytes; postings have the last field number.
-        yield message.SerializeToString() + buffer[:size].tobytes()
+        content = message.SerializeToString() + buffer[:size].tobytes()
+        if len(content) > INT32_MAX:
+            raise EspalierError(
+                f"{path}: term {lists.terms[t]!r}: its list takes {len(content)} bytes, but a "
+                f"message has room for {INT32_MAX}; export parts of the collection"
+            )
+        yield content
 
     lengths = lists.doc_lengths.tolist()
     for docid, (doc_id, length) in enumerate(zip(lists.doc_ids, lengths, strict=True)):

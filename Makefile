@@ -59,7 +59,7 @@ report: setup  ## the report, and Snakemake's own; both paths are printed
 claims: setup  ## the claims ledger as JSON on standard output
 	@$(BIN)/espalier claims $(OVERLAY)
 
-bench-sparse: setup  ## sparse retrieval against PISA (about 10 minutes; writes benchmarks/results/sparse.json)
+bench-sparse: setup  ## sparse retrieval against PISA (about 15 minutes; writes benchmarks/results/sparse.json)
 	@OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.sparse
 
 bench-colbert: setup  ## late interaction, pruned and whole, and its kernels (PEERS=python of an environment with pylate, maxsim-cpu)

@@ -179,6 +179,36 @@ def test_two_systems_of_one_name_are_named(checked):
     assert "two systems would be named 'splade-x'" in checked(sparse={"settings": settings})
 
 
+@pytest.mark.parametrize("overlays", [[], [ROOT / "config/msmarco-passage.yaml"]])
+def test_scaled_guidance_is_guidance_by_scaled_weights(overlays):
+    settings = {s["name"]: s for s in configuration.load(ROOT, overlays)["sparse"]["settings"]}
+    scales = [float(name[len("dths-x") :]) for name in settings if name.startswith("dths-x")]
+    assert scales == [0.25, 0.5, 2, 4]
+    for scale in scales:
+        scaled = settings[f"dths-x{scale:g}"]
+        for share in ("alpha", "beta"):
+            bm25, learned = scale * settings["dths"][share], 1 - settings["dths"][share]
+            assert scaled[share] == pytest.approx(bm25 / (bm25 + learned), abs=0.0005)
+        assert {**scaled, "name": "", "alpha": 0, "beta": 0} == {
+            **settings["dths"], "name": "", "alpha": 0, "beta": 0
+        }  # fmt: skip
+
+
+def test_shares_are_thousandths(checked):
+    config = configuration.load(ROOT)
+    original, plain = config["sparse"]["settings"], {"algorithm": "wand"}
+    for name in range(1001):
+        config["sparse"]["settings"] = [{**plain, "name": "x", "beta": name / 1000}, *original]
+        if name % 50 == 0 or name == 692:
+            configuration.check_schema(config, ROOT)
+        configuration.check_sparse_settings(config)
+    settings = [{**plain, "name": "x", "beta": 0.6925}]
+    message = checked(sparse={"settings": settings})
+    assert message == (
+        "config key 'sparse.settings': 'x' has beta: 0.6925; round it to three decimals"
+    )
+
+
 def test_a_baseline_that_no_setting_runs_is_named(checked):
     settings = [{"name": "original", "algorithm": "vbmw", "beta": 0}]
     assert checked(sparse={"settings": settings}).startswith(

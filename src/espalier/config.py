@@ -87,7 +87,7 @@ def check(config: Mapping[str, Any], root: Path) -> None:
     check_writable(experiment_folder(config))
     check_pruning(config)
     check_best(config)
-    check_sparse_baselines(config)
+    check_sparse_settings(config)
     check_given_files(config)
     check_models(config)
     check_collections(config)
@@ -226,7 +226,7 @@ def weightings_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_weightings(config: Mapping[str, Any]) -> None:
-    """Check that what weightings name is in place, and that every system has its own name."""
+    """Check that what weightings name is in place."""
     from espalier.models.locate import locate
 
     weightings = weightings_of(config)
@@ -253,24 +253,30 @@ def check_weightings(config: Mapping[str, Any]) -> None:
                 f"{key}.of': '{spec['of']}' is no weighting of documents; "
                 f"name one of {', '.join(n for n, s in weightings.items() if 'of' not in s)}"
             )
-    settings = config["sparse"]["settings"]
-    systems = [f"{name}-{setting['name']}" for name in weightings for setting in settings]
+
+
+def check_sparse_settings(config: Mapping[str, Any]) -> None:
+    """Check shares, that every system has its own name, and that what it is compared to runs."""
+    if "sparse" not in config["papers"]:
+        return
+    settings, evaluation = config["sparse"]["settings"], config["evaluation"]
+    for setting in settings:
+        for key in ("alpha", "beta"):
+            # A schema's multipleOf divides, by which 0.692 is no multiple of 0.001.
+            if key in setting and round(setting[key], 3) != setting[key]:
+                raise EspalierError(
+                    f"config key 'sparse.settings': '{setting['name']}' has {key}: {setting[key]}; "
+                    "round it to three decimals"
+                )
+    systems = [f"{name}-{each['name']}" for name in weightings_of(config) for each in settings]
     for system in systems:
         if systems.count(system) > 1:
             raise EspalierError(
                 f"config key 'sparse.settings': two systems would be named '{system}'; "
                 "give every setting a name of its own"
             )
-
-
-def check_sparse_baselines(config: Mapping[str, Any]) -> None:
-    """Check that what sparse systems are compared to runs."""
-    if "sparse" not in config["papers"]:
-        return
-    settings, evaluation = config["sparse"]["settings"], config["evaluation"]
-    systems = {f"{name}-{each['name']}" for name in weightings_of(config) for each in settings}
     others = {"bm25", *evaluation["own_runs"].get("sparse", {})}
-    for kind, known in (("families", systems | others), ("latencies", systems)):
+    for kind, known in (("families", {*systems, *others}), ("latencies", {*systems})):
         for family in evaluation[kind]["sparse"]:
             for name in weightings_of(config):
                 baseline = family["baseline"].replace("{weighting}", name)

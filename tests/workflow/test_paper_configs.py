@@ -76,7 +76,7 @@ def test_nothing_of_the_demo_s_collections_is_left(paper):
 @pytest.mark.parametrize("paper", ["msmarco-document-sparse", "msmarco-passage"])
 def test_what_sparse_systems_are_compared_to_runs(paper):
     config = configuration.load(ROOT, [ROOT / "config" / f"{paper}.yaml"])
-    configuration.check_sparse_baselines(config)
+    configuration.check_sparse_settings(config)
     measures = set(config["evaluation"]["measures"])
     for family in config["evaluation"]["families"]["sparse"]:
         assert measures >= set(family["measures"])

@@ -24,6 +24,8 @@ SYSTEMS = {
         "splade-original-union",
         "splade-dths",
         "splade-dths-st",
+        "splade-dths-x0.5",
+        "splade-dths-x4",
         "splade-hybrid",
         "splade-dths-k100",
     ],

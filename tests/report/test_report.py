@@ -22,7 +22,7 @@ ALL_FIGURES = {
     "best-history", "best-queries-theta2", "best-selection", "colbert-figure-2",
     "colbert-figure-3", "colbert-queries-icf-p03", "colbert-queries-icf-p32-first-p32",
     "colbert-queries-mine-first-p32", "colbert-stages", "sparse-figure-1-splade",
-    "sparse-quality-time-splade", "sparse-queries-splade-dths",
+    "sparse-quality-time-splade", "sparse-queries-splade-dths", "sparse-scale-splade",
     "sparse-queries-splade-dths-k100-splade-original", "stage-times",
 }  # fmt: skip
 
@@ -48,7 +48,8 @@ def test_evaluate_writes_what_the_other_stages_read(made) -> None:
     compared = pd.read_parquet(made / "evaluation" / "sparse.comparisons.parquet")
     assert list(compared.columns) == list(COLUMNS)
     assert set(compared["system"]) == {
-        "splade-dths", "splade-dths-st", "splade-dths-k100", "splade-hybrid"
+        "splade-dths", "splade-dths-st", "splade-dths-k100", "splade-dths-x0.5", "splade-dths-x4",
+        "splade-hybrid",
     }  # fmt: skip
 
 

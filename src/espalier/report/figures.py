@@ -177,6 +177,17 @@ def quality_against_time(
         return drawn(figure, name)
 
 
+def bm25_scale(quality: pd.Series, documents: pd.Series, measure: str, name: str) -> Drawn:
+    """Dual skipping guidance as BM25's weights are scaled; both series by scale, ascending."""
+    panels = ((measure, quality, BLUE), ("documents scored", documents, RED))
+    with canvas(1, len(panels), 6.4, 2.5) as (figure, axes):
+        for ax, (title, values, colour) in zip(axes, panels, strict=True):
+            ax.plot(values.index, values, marker="o", markersize=4, color=colour)
+            ax.set_xscale("log", base=2)
+            ax.set(title=title, xlabel="scale of BM25's weights")
+        return drawn(figure, name)
+
+
 def weights(histogram: pd.DataFrame, name: str) -> Drawn:
     """Dual skipping guidance, Figure 1: distribution of posting weights, min-max scaled.
 

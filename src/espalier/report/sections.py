@@ -226,11 +226,26 @@ def sparse(results: Results, alpha: float) -> Section:
     )
     means = quality(results, "sparse")
     costs = []
+    weightings = weightings_of(results)
     if "sparse/counts" in results.tables:
         counts = tables.means_by_system(results.tables["sparse/counts"])
         share = 100 * counts["blocks_loaded"] / counts["blocks"]
         costs += [counts, share.rename("blocks %").to_frame()]
-    weightings = weightings_of(results)
+        for weighting in weightings:
+            scales = at_scales(means.index, weighting)
+            if len(scales) > 1:
+                name = f"sparse-scale-{weighting}"
+                measure = str(means.columns[0])
+                quality_at, scored_at = (
+                    values.loc[list(scales.values())].set_axis(list(scales))
+                    for values in (means[measure], counts["documents_scored"])
+                )
+                section.draw(
+                    name,
+                    figures.bm25_scale(quality_at, scored_at, measure, name),
+                    f"Dual guidance, {weighting}, as BM25's weights are scaled, which the paper "
+                    "leaves open; at 1 both weights have equal maxima.",
+                )
     if "sparse/latency" in results.tables:
         times = tables.milliseconds(results.tables["sparse/latency"])
         costs.append(times)
@@ -274,14 +289,27 @@ def weightings_of(results: Results) -> list[str]:
     return [name.split("/")[0] for name in named]
 
 
+def at_scales(systems: Iterable[str], weighting: str) -> dict[float, str]:
+    """A weighting's systems under dual guidance by the scale of BM25's weights, ascending."""
+    named = re.compile(rf"{re.escape(weighting)}-dths(?:-x([\d.]+))?")
+    found = {system: named.fullmatch(system) for system in systems}
+    return dict(sorted((float(m[1] or 1), system) for system, m in found.items() if m))
+
+
+def of_another_k(system: str) -> bool:
+    """Whether a system's setting has a k of its own, by its name."""
+    return bool(re.search(r"-k\d+$", system))
+
+
 def designed(system: str) -> bool:
     """Whether a system's setting is one of the paper's Table 3."""
-    return any(part in system for part in ("-dths", "-hybrid", "-original")) and "-k" not in system
+    of_table = any(part in system for part in ("-dths", "-hybrid", "-original"))
+    return of_table and not of_another_k(system) and "-dths-x" not in system
 
 
 PAPER_TABLES: list[tuple[int, str, Callable[[str], bool]]] = [
-    (1, "Relevance and time of each weighting", lambda system: "-k" not in system),
-    (2, "Another k", lambda system: "-k" in system),
+    (1, "Relevance and time of each weighting", lambda system: not of_another_k(system)),
+    (2, "Another k", of_another_k),
     (3, "Design options", designed),
 ]
 """DTHS's tables: number, caption, and whether a system belongs there."""

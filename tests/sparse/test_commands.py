@@ -38,7 +38,10 @@ from espalier.text import batching
 WORDS = [f"w{i}" for i in range(14)]
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 K1, B, SCALE, DEPTH, SLICES, SAMPLES, MAX_LENGTH = 0.9, 0.4, 0.75, 4, 2, 3, 8
-INDEX = {"block_size": 3, "bits": 8, "k1": K1, "b": B, "reordered": False, "delimiter": None}
+INDEX = {
+    "block_size": 3, "partition_by": "learned", "bits": 8, "k1": K1, "b": B, "reordered": False,
+    "delimiter": None,
+}  # fmt: skip
 
 DTHS = {"algorithm": "dths", "f_s": 1.0, "f_f": 1.0, "view": "independent"}
 SETTINGS = [

@@ -192,6 +192,24 @@ def test_blocks_by_hand(tmp_path):
         assert partition.block_learned.tolist() == BY_HAND["union"][2]
 
 
+def test_variable_blocks_are_cut_by_the_weight_that_drives_them(tmp_path):
+    # BM25 changes at the fourth of six postings, learned weights at the third.
+    documents = {
+        str(i): ({"t": times}, {"t": learned})
+        for i, (times, learned) in enumerate(
+            zip([1, 1, 1, 9, 9, 9], [9, 9, 1, 1, 1, 1], strict=True)
+        )
+    }
+    starts = {"bm25": [0, 3, 6], "learned": [0, 2, 6]}
+    for by in starts:
+        for support, driving in (("union", by), ("bm25", "bm25"), ("learned", "learned")):
+            options = {"support": support, "partition_by": by, "block_size": 3, "b": 0.0}
+            found = built(tmp_path / f"{by}-{support}", cut(documents), **options)
+            assert found.partitions["variable"].block_begin.tolist() == starts[driving]
+            assert found.meta["partition_by"] == driving
+            check_partitions(found)
+
+
 def test_only_own_terms_keep_their_learned_weight(tmp_path):
     found = built(tmp_path / "u", cut(DOCUMENTS), own_terms=True)
     # 'red' does not stand in b.

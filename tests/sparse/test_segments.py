@@ -98,8 +98,8 @@ def chain(tmp_path, view):
         assert metrics["documents_without_segments"] == 1
         assert metrics["without_learned_weights"] == 0
         built = {
-            "block_size": 2, "bits": 8, "k1": K1, "b": B, "own_terms": False,
-            "reordered": reordered, "delimiter": spec["segments"]["delimiter"],
+            "block_size": 2, "partition_by": "learned", "bits": 8, "k1": K1, "b": B,
+            "own_terms": False, "reordered": reordered, "delimiter": spec["segments"]["delimiter"],
         }  # fmt: skip
         indexes = tmp_path / "mine"
         call("index", built, shards=tmp_path / "s", indexes=indexes, weights=tmp_path / "w.parquet")

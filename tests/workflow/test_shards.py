@@ -117,7 +117,8 @@ def sparse(folder, view, bert, cut):
     for number, part in enumerate(parts):
         slice_ = {"weighting": weighting, "shard": number, "shards": cut}
         call("sparse", "encode", {"shard": part}, slice_, view=view)
-    built = {"block_size": 8, "bits": 8, "k1": 0.9, "b": 0.4, "own_terms": False, "delimiter": None}
+    built = {"block_size": 8, "partition_by": "learned", "bits": 8, "k1": 0.9, "b": 0.4}
+    built |= {"own_terms": False, "delimiter": None}
     indexes = [folder / "merged" / name for name in ("reordered", "splade")]
     for index in indexes:
         out = {"indexes": index, "weights": index.with_suffix(".parquet")}

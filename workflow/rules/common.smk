@@ -146,7 +146,8 @@ def index_settings(wildcards):
         "own_terms": source != wildcards.weighting,
         "delimiter": WEIGHTINGS[source].get("segments", {}).get("delimiter"),
     }
-    keys = ["sparse.block_size", "sparse.bits", "sparse.reordered", "bm25.k1", "bm25.b"]
+    keys = ["sparse.block_size", "sparse.partition_by", "sparse.bits"]
+    keys += ["sparse.reordered", "bm25.k1", "bm25.b"]
     return json.dumps({**json.loads(flat_settings(*keys)), **own}, sort_keys=True)
 
 

@@ -91,6 +91,7 @@ def index(job: Job) -> dict[str, Any]:
             b=settings["b"],
             bits=settings["bits"],
             support=support,
+            partition_by=settings["partition_by"],
             own_terms=settings["own_terms"],
             reordered=settings["reordered"],
             delimiter=settings["delimiter"],

@@ -159,6 +159,7 @@ def build(
     b: float,
     bits: int | None = quantize.BITS,
     support: str = "union",
+    partition_by: str = "learned",
     own_terms: bool = False,
     reordered: bool = False,
     delimiter: str | None = None,
@@ -166,7 +167,8 @@ def build(
     """Index the documents of all shards into `folder`; what `meta.json` says, less checksums.
 
     Documents are numbered in the shards' order, or by recursive graph bisection if `reordered`.
-    `block_size` is the size of fixed blocks and the mean of variable ones. `bits`: 8, or None for
+    `block_size` is the size of fixed blocks and the mean of variable ones, which are cut where that
+    suits the weight `partition_by`, or in an index of one side its own. `bits`: 8, or None for
     float32 weights. `support`: both sides' postings (union), or those of one side; a posting's BM25
     weight before quantisation is the same in all. With `own_terms`, only terms that stand in a
     document keep their learned weight. With a `delimiter` the shards are of segments whose ids
@@ -226,7 +228,8 @@ def build(
         first += len(kept.sizes)
     files["docs"][begin[1:] - 1] = source.documents
 
-    finish(folder, files, begin, block_size)
+    driving = partition_by if support == "union" else support
+    finish(folder, files, begin, block_size, driving)
     if order is not None:
         doc_ids = Names.of(doc_ids[i] for i in order.tolist())
     doc_ids.write(folder, "doc_ids")
@@ -241,6 +244,7 @@ def build(
         "block_size": block_size,
         "bits": bits,
         "support": support,
+        "partition_by": driving,
         "own_terms": own_terms,
         "reordered": reordered,
         "delimiter": delimiter,
@@ -288,9 +292,16 @@ def bisection(source: Source, support: str, vocabulary: int) -> npt.NDArray[np.i
 
 
 def finish(
-    folder: Path, files: Mapping[str, npt.NDArray[Any]], begin: npt.NDArray[np.int64], size: int
+    folder: Path,
+    files: Mapping[str, npt.NDArray[Any]],
+    begin: npt.NDArray[np.int64],
+    size: int,
+    driving: str,
 ) -> None:
-    """Write what follows from the postings: the maxima of terms, and the two partitions."""
+    """Write what follows from the postings: the maxima of terms, and the two partitions.
+
+    `driving` is the weight that variable blocks are cut by.
+    """
     docs, weights_b, weights_l = files["docs"], files["bm25"], files["learned"]
     arrays = {
         "term_begin": begin,
@@ -301,7 +312,7 @@ def finish(
         term_block, block_begin = (
             blocks.fixed(begin, size)
             if name == "fixed"
-            else blocks.variable(weights_l, begin, size)
+            else blocks.variable(files[driving], begin, size)
         )
         last = docs[np.append(block_begin, begin[-1])[1:] - 1]
         arrays |= {

@@ -439,10 +439,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=Path("results"), help="finished runs")
     parser.add_argument("--peers", help="python of an environment with sentence-transformers")
-    parser.add_argument(
-        "--large", type=Path, help="a trained ranker of more layers than the demo's"
-    )
-    parser.add_argument("--only", default="", help="parts with this in their name")
+    parser.add_argument("--only", default="", help="parts with this in their name, e.g. '2 thr.'")
     parser.add_argument("--name", default="best", help="name of the results file")
     given = parser.parse_args()
     rows: list[ratios.Row] = []
@@ -464,10 +461,10 @@ def main() -> None:
             fewer = work._replace(pairs=work.pairs // 2, blocks=work.blocks // 2 + 1)
             for threads in (1, 2):
                 part = partial(scoring, work, LENGTH, threads, scratch, given.peers)
-                keep(f"scoring {work.name} {threads}", part)
+                keep(f"scoring {work.name}, {threads} thr.", part)
                 if given.peers:
                     part = partial(training, work, threads, scratch, given.peers)
-                    keep(f"training {work.name} {threads}", part)
+                    keep(f"training {work.name}, {threads} thr.", part)
             part = partial(scoring, fewer, LONG, 1, scratch, given.peers)
             keep(f"scoring {work.name} long", part)
         keep("single", lambda: iter([single_segments()]))

@@ -6,8 +6,12 @@ from hypothesis import strategies as st
 from espalier.text.sentences import sentences
 
 
-@given(st.text(alphabet=st.sampled_from("aB.?! \n\t日本。é😀e.g(1)"), max_size=200))
-def test_ranges_are_the_whole_text(text: str) -> None:
+@given(
+    st.text(alphabet=st.sampled_from("aB.?! \n\t日本。é😀e.g(1)“”"), max_size=200),
+    st.integers(1, 5),
+)
+def test_ranges_are_the_whole_text(part: str, times: int) -> None:
+    text = part * times
     ranges = sentences(text)
     assert "".join(text[start:end] for start, end in ranges) == text
     assert all(a[1] == b[0] for a, b in pairwise(ranges))
@@ -24,6 +28,21 @@ def test_abbreviations_do_not_end_a_sentence() -> None:
 
 def test_a_paragraph_break_ends_a_sentence_and_belongs_to_it() -> None:
     assert sentences("A heading\n\nIts text.") == [(0, 11), (11, 20)]
+
+
+def test_a_bracket_left_open_does_not_join_pages() -> None:
+    said = [
+        f"Trial {number} went as it was meant to go, and nobody was hurt. " for number in range(20)
+    ]
+    for opening, closing in (("(", ")"), ('"', '"'), ("“", "”"), ("[", "]"), ("• ", "")):
+        parts = [opening + said[0], *said[1:-1], said[-1].strip() + closing]
+        assert texts("".join(parts)) == parts
+    short = 'He said "It fits. It does." Then he left.'
+    assert texts(short) == ['He said "It fits. It does." ', "Then he left."]
+
+
+def texts(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentences(text)]
 
 
 def test_offsets_count_characters_not_bytes() -> None:

@@ -21,8 +21,9 @@ def judged(*spans: tuple[str, str, int, int]) -> pd.DataFrame:
         (10, 20, [0, 1, 0], [0, 1, 0]),
         (7, 12, [1, 0, 0], [0, 0, 0]),  # three of five characters
         (8, 12, [0, 0, 0], [0, 0, 0]),  # half is not the larger part
-        (5, 30, [0, 0, 0], [0, 0, 0]),  # ten of 25
-        (25, 40, [0, 0, 0], [0, 0, 0]),  # reaches beyond the segments
+        (5, 30, [0, 1, 1], [0, 0, 0]),  # none has more than ten of 25: what is answer itself
+        (4, 27, [1, 1, 1], [0, 0, 0]),  # six and seven of ten are
+        (25, 40, [0, 0, 0], [0, 0, 0]),  # reaches beyond the segments, half of one is answer
         (24, 33, [0, 0, 1], [0, 0, 0]),
     ],
 )

@@ -110,12 +110,14 @@ def test_gold_segments_are_training_segments_wherever_they_stand(tokenizer):
         ("half and half", "d1", one.end - 2, one.end + 2),
         ("two places", "d1", next_one.start, next_one.end),
         ("two places", "d1", one.start, one.end),
+        ("longer than segments", "d1", whole.loc[0, "end"] - 1, whole["end"].max()),
     ]
     tables = cut(tokenizer, answers, training=2)
     assert tables["training"].query("doc_id == 'd1'")["segment"].tolist() == [0, 1]
     gold = tables["gold"].set_index("query_id")
     assert gold["segment"].to_dict() == {
         "inside": at, "more in the first": at, "two places": at + 1,
+        "longer than segments": 1,
     }  # fmt: skip
     assert gold.loc["inside", "pieces"].tolist() == one.pieces.tolist()
 

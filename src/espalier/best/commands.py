@@ -66,13 +66,13 @@ def segment(job: Job) -> dict[str, Any]:
     queries, shortened = store.query_table(tokenizer, texts, settings["segments"]["query_length"])
     store.write(job.out("segments"), layout, {"queries": queries, **cut, **kept})
 
-    # What training can learn from: GoldP has the positives whose answer stands in one segment, and
+    # What training can learn from: GoldP has the positives of which a segment is right, and
     # selection finds it where that segment is among the leading ones.
     positives, gold = instances.positives(kept["instances"]), cut["gold"]
     leading = gold["segment"] < settings["segments"]["training"]
     aligned, covered = len(gold) / len(positives), int(leading.sum()) / len(positives)
     log.info(
-        "%.1f%% of %d positives have their answer in one segment, %.1f%% in a leading one",
+        "of %.1f%% of %d positives a segment is known to be right, of %.1f%% a leading one",
         100 * aligned, len(positives), 100 * covered,
     )  # fmt: skip
     return {

@@ -1,7 +1,8 @@
 """Whether the segment chosen in a relevant document is the one that answers the query.
 
-A segment counts as right (`hit`) when it contains the larger part of the gold span, more than
-half of its characters; `hit_strict` asks for the whole span.
+`hit` is whether a segment is right as `answers` has it: it holds the larger part of the gold span,
+more than half of its characters, or is part of a span that none holds so much of; `hit_strict`
+asks for the whole span.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from espalier.best import iterations
+from espalier.best import answers, iterations
 from espalier.best.instances import positives
 from espalier.best.store import PAIR, Store
 from espalier.collections.view import SPAN_COLUMNS, View
@@ -87,31 +87,21 @@ def spans(view: View, splits: Sequence[str]) -> pd.DataFrame:
 def judged(places: pd.DataFrame, spans: pd.DataFrame) -> pd.DataFrame:
     """Every segment of the spans' documents: query_id, doc_id, segment, hit, hit_strict (0 or 1).
 
-    `places` has doc_id, segment, start, end; `spans` query_id, doc_id, start, end; both in
-    characters, ends exclusive. Where a document answers a query in several places, a segment is
-    right when it is so for one of them.
+    `places` has doc_id, segment, start, end, all segments of a document; `spans` query_id, doc_id,
+    start, end; both in characters, ends exclusive. Where a document answers a query in several
+    places, a segment is right when it is so for one of them.
     """
-    joined = spans.merge(places, on="doc_id", suffixes=("_span", ""))
-    ranges = joined[["start", "end", "start_span", "end_span"]].to_numpy(dtype=np.int64).T
-    inside, length = overlap(*ranges), ranges[3] - ranges[2]
-    rows = joined[[*PAIR, "segment"]].assign(
-        hit=(2 * inside > length).astype(np.float64),
-        hit_strict=((inside == length) & (length > 0)).astype(np.float64),
+    joined = spans.assign(span=np.arange(len(spans))).merge(
+        places, on="doc_id", suffixes=("_span", "")
     )
+    columns = ["start", "end", "start_span", "end_span"]
+    start, end, span_start, span_end = joined[columns].to_numpy(dtype=np.int64).T
+    hit = np.zeros(len(joined), dtype=np.float64)
+    for own in joined.groupby("span").indices.values():
+        hit[own] = answers.right(start[own], end[own], span_start[own[0]], span_end[own[0]])
+    strict = (start <= span_start) & (span_end <= end)
+    rows = joined[[*PAIR, "segment"]].assign(hit=hit, hit_strict=strict.astype(np.float64))
     return rows.groupby([*PAIR, "segment"], as_index=False)[RULES].max()
-
-
-def overlap(
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-    span_start: NDArray[np.int64],
-    span_end: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Characters that two ranges share, row by row."""
-    shared: NDArray[np.int64] = np.maximum(
-        np.minimum(end, span_end) - np.maximum(start, span_start), 0
-    )
-    return shared
 
 
 def outcomes(system: str, judged: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:

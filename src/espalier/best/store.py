@@ -2,8 +2,8 @@
 
 A folder with `layout.json`, `queries.parquet` (split, query_id, pieces), `training.parquet` and
 `inference.parquet` (doc_id, segment, start, end, pieces: the title's and the segment's own; start
-and end are characters of the document's text), `gold.parquet` (query_id and the same: the training
-segment, leading or not, that holds the larger part of a positive's answer), `instances.parquet`
+and end are characters of the document's text), `gold.parquet` (query_id and the same: the first
+training segment, leading or not, that is right for a positive's answer), `instances.parquet`
 (query_id, positive, negative) and `dev.parquet`, `test.parquet` (query_id, doc_id, rank,
 relevance; rank 0: relevant, but not among BM25's candidates).
 """
@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from espalier.best import segments
+from espalier.best import answers, segments
 from espalier.best.inputs import Layout, Pieces
 from espalier.collections.access import Doc
 from espalier.errors import EspalierError
@@ -94,7 +94,7 @@ def cut(
     tokenizer: Any,
     docs: Iterable[Doc],
     wanted: Mapping[str, set[str]],
-    answers: pd.DataFrame,
+    known: pd.DataFrame,
     settings: Mapping[str, Any],
     special: int,
     seed: int,
@@ -103,7 +103,7 @@ def cut(
 
     A segment's own word pieces have what query and title leave of `max_length`: `query_length` is
     set aside whether a query needs it or not, so that a document is cut alike for all queries.
-    Each kind keeps as many leading segments as `settings[kind]` says (None: all). `answers` are the
+    Each kind keeps as many leading segments as `settings[kind]` says (None: all). `known` are the
     gold spans (query_id, doc_id, start, end) of training documents, which are cut as a whole.
     """
     room = settings["max_length"] - special - settings["query_length"]
@@ -114,7 +114,7 @@ def cut(
         )
     rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in (*KINDS, "gold")}
     most = {kind: settings[kind] or math.inf for kind in KINDS}
-    spans = spans_by_document(answers)
+    spans = spans_by_document(known)
     for doc in tqdm(docs, desc="segments", unit="doc", mininterval=2):
         title = pieces_of(tokenizer, doc.title)[: settings["title_length"]]
         limit = room - len(title)
@@ -132,21 +132,21 @@ def cut(
             ]
             rows[kind] += found[: settings[kind]]
             if kind == "training":
+                starts, ends = np.array([row[2:4] for row in found], dtype=np.int64).T
                 rows["gold"] += [
-                    (query_id, *row)
+                    (query_id, *found[i])
                     for query_id, start, end in spans.get(doc.doc_id, [])
-                    for row in found
-                    if 2 * (min(end, row[3]) - max(start, row[2])) > end - start
+                    for i in np.flatnonzero(answers.right(starts, ends, start, end))
                 ]
     tables = {kind: pd.DataFrame(rows[kind], columns=COLUMNS) for kind in KINDS}
     gold = pd.DataFrame(rows["gold"], columns=["query_id", *COLUMNS])
     return {**tables, "gold": gold.drop_duplicates(PAIR, ignore_index=True)}
 
 
-def spans_by_document(answers: pd.DataFrame) -> dict[str, list[tuple[str, int, int]]]:
+def spans_by_document(known: pd.DataFrame) -> dict[str, list[tuple[str, int, int]]]:
     """(query_id, start, end) of each document's gold spans, in the table's order."""
     found: dict[str, list[tuple[str, int, int]]] = {}
-    columns = answers[["query_id", "doc_id", "start", "end"]]
+    columns = known[["query_id", "doc_id", "start", "end"]]
     for query_id, doc_id, start, end in columns.itertuples(index=False, name=None):
         found.setdefault(doc_id, []).append((query_id, start, end))
     return found

@@ -42,6 +42,7 @@ def test_one_job_for_each_fold_replicate_and_ranker(plan: str) -> None:
     parts = 2 * 3
     assert {name: int(count) for name, count in stats.items()} == {
         "best_segment": parts,
+        "best_describe": 1,
         "best_train_joint": parts,
         "best_train": parts * len(["maxp", "goldp", "theta2"]),
         "best_select": parts * 3,

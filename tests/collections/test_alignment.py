@@ -44,6 +44,7 @@ def test_passages_are_found_in_the_documents_of_their_query():
     ]
     assert set(found.places) == {("q1", "d1")}
     assert found.counts("test") == {
+        "test_relevant_passages_of_all_queries": 5,
         "test_relevant_passages": 4,
         "test_relevant_passages_aligned": 2,
         "test_share_aligned": 0.5,
@@ -98,7 +99,7 @@ def test_a_snapshot_with_passages(registered, tmp_path):
         "short",
         [GenericDoc("p1", "The answer."), GenericDoc("p2", "the  answer.")],
         [],
-        [TrecQrel("q1", "p1", 1, "0"), TrecQrel("q1", "p2", 2, "0")],
+        [TrecQrel("q1", "p1", 1, "0"), TrecQrel("q1", "p2", 2, "0"), TrecQrel("q9", "p1", 2, "0")],
     )
     config = {
         "docs": "long",
@@ -111,3 +112,5 @@ def test_a_snapshot_with_passages(registered, tmp_path):
     assert View(tmp_path / "view").spans("test").to_numpy().tolist() == [["q1", "d1", 6, 17]]
     manifest = json.loads((tmp_path / "view/manifest.json").read_text())
     assert manifest["docs"] == "long"
+    found = {"of_all_queries": 2, "relevant": 1, "aligned": 1}
+    assert manifest["splits"]["test"]["passages"] == found

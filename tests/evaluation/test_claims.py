@@ -68,6 +68,7 @@ def results() -> Results:
             "evaluation/colbert.comparisons": pd.DataFrame(sweep, columns=names),
             "colbert/latency": pd.concat([costs, wild]),
             "colbert/counts": counts.assign(twice=2 * counts["documents"]),
+            "colbert/data": pd.DataFrame({"quantity": ["length"], "count": [9], "median": [797.0]}),
         },
         summaries={
             "colbert": {
@@ -152,6 +153,12 @@ def size(published: float, quantity: str, **scale) -> dict:
     scale = {"name": "somewhere", "collections": ["c/test"]} | scale
     here = {"size": {"paper": "colbert", "quantity": quantity}}
     return claim("value", published, here, tolerance={"absolute": 0.05}, scale=scale)
+
+
+def described(published: float, quantity: str = "length", column: str = "median", **scale) -> dict:
+    here = {"described": {"table": "colbert/data", "quantity": quantity, "column": column}}
+    scale = {"name": "somewhere", "collections": ["c/test"]} | scale
+    return claim("value", published, here, tolerance={"relative": 0.1}, scale=scale)
 
 
 def count(published: float, **query) -> dict:
@@ -250,6 +257,12 @@ CASES = [
     ),
     (together("crossing-p1", "low-p2", "crossing-p4", column="AP"), NOT_REPRODUCED, "not positive"),
     (together("noisy", "base", "same", column="AP"), NOT_TESTED, "no system 'noisy'"),
+    (described(797), REPRODUCED, "^median of length is 797; published 797 ± 80"),
+    (described(880), REPRODUCED, "published 880 ± 88"),
+    (described(900), NOT_REPRODUCED, "median of length is 797; published 900 ± 90"),
+    (described(9, column="count"), REPRODUCED, "count of length is 9"),
+    (described(797, "gold_share"), NOT_TESTED, "collection has no gold share"),
+    (described(797, collections=["d/test"]), NOT_TESTED, "this run is on c/test, where median"),
     (
         claim("shape", "so", {"untested": {"reason": "nobody can know"}}),
         NOT_TESTED,

@@ -161,6 +161,10 @@ def cost_tables(folder: Path) -> None:
         for q, x in zip(QUERIES, generator.random(40), strict=True)
     ]
     pd.DataFrame(hits).to_parquet(folder / "best" / "selection.parquet", index=False)
+    data = [("document_pieces", 60, None, 90.5, 71.0, 200.0), ("positives", 40) + (None,) * 4]
+    data += [("relevant_passages_train", 1000, 0.58, None, None, None)]
+    columns = ["quantity", "count", "share", "mean", "median", "p90"]
+    pd.DataFrame(data, columns=columns).to_parquet(folder / "best" / "data.parquet", index=False)
     history = [
         {"system": s, "epoch": e, "loss": 1 / (e + n), "dev_rr": 0.3 + 0.05 * n + 0.02 * e}
         for n, s in enumerate(["maxp", "theta0", "theta1", "theta2"], start=1)

@@ -136,6 +136,15 @@ def test_every_table_is_there_as_csv_and_latex(made) -> None:
     assert rf"$\theta$2 & this run & made-up/docs/test & {theta2:.3f} & " in text
 
 
+def test_what_the_documents_are_like(made) -> None:
+    table = pd.read_csv(made / "report" / "tables" / "best-data.csv").set_index("quantity")
+    assert table.loc["document pieces", "median"] == 71
+    assert table.loc["relevant passages train", "share"] == 0.58
+    assert "<td>relevant passages train</td><td>1,000</td><td>0.580</td>" in (
+        re.sub(r"\s*<(/?)td[^>]*>\s*", r"<\1td>", page(made))
+    )
+
+
 def test_published_rows_stand_apart(made) -> None:
     table = pd.read_csv(made / "report" / "tables" / "best-table-1.csv").set_index("system")
     assert list(table.index[:6]) == ["BM25", "FirstP", "MaxP", "θ0", "θ1", "θ2"]

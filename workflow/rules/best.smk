@@ -49,6 +49,33 @@ rule best_segment:
         " --settings {params.settings:q} --log {log} --threads {threads}"
 
 
+rule best_describe:
+    """View of the documents, all parts' segments -> lengths, judged pairs, answers known."""
+    input:
+        view="<results>/collection/documents",
+        segments=expand("<results>/best/{part}/segments", part=PARTS),
+        code=code("best.describe", "models.locate") + [commands("best")],
+    output:
+        table="<results>/best/data.parquet",
+        record="<results>/records/best-describe.json",
+    log:
+        "<results>/logs/best-describe.log",
+    benchmark:
+        "<results>/benchmarks/best-describe.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(1000, input_share=1),
+        runtime=minutes(30, document_ms=1, mb_seconds=1),
+    params:
+        settings=settings("models.ranker", "best.segments.training"),
+    shell:
+        "espalier best describe --view {input.view} --segments {input.segments}"
+        " --table {output.table} --record {output.record} --settings {params.settings:q}"
+        " --log {log} --threads {threads}"
+
+
 rule best_train_joint:
     """Segments -> theta0, trained on all of them, and theta1, on those that theta0 selects."""
     input:

@@ -381,7 +381,7 @@ def selection_tables():
     if "best" in PAPERS:
         tables += expand(
             "<results>/best/{table}.parquet",
-            table=["selection", "iterations", "history"],
+            table=["data", "selection", "iterations", "history"],
         )
     if "sparse" in PAPERS:
         tables += expand(
@@ -418,7 +418,7 @@ def record_files():
                 replicate=best.replicates(config),
                 model=best.ranked(config),
             )
-        names.append("best-selection-quality")
+        names += ["best-describe", "best-selection-quality"]
     if "colbert" in PAPERS:
         names += [f"colbert-{verb}" for verb in ["train", "sweep", "latency"]]
         if config["colbert"]["store"]["bits"] < 16:

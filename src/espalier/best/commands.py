@@ -66,20 +66,18 @@ def segment(job: Job) -> dict[str, Any]:
     queries, shortened = store.query_table(tokenizer, texts, settings["segments"]["query_length"])
     store.write(job.out("segments"), layout, {"queries": queries, **cut, **kept})
 
-    # What training can learn from: GoldP has the positives of which a segment is right, and
-    # selection finds it where that segment is among the leading ones.
-    positives, gold = instances.positives(kept["instances"]), cut["gold"]
-    leading = gold["segment"] < settings["segments"]["training"]
-    aligned, covered = len(gold) / len(positives), int(leading.sum()) / len(positives)
+    positives, aligned, covered = instances.learnable(
+        kept["instances"], cut["gold"], settings["segments"]["training"]
+    )
     log.info(
         "of %.1f%% of %d positives a segment is known to be right, of %.1f%% a leading one",
-        100 * aligned, len(positives), 100 * covered,
+        100 * aligned / positives, positives, 100 * covered / positives,
     )  # fmt: skip
     return {
         "instances": len(kept["instances"]),
-        "positives": len(positives),
-        "positives_aligned": aligned,
-        "positives_covered": covered,
+        "positives": positives,
+        "positives_aligned": aligned / positives,
+        "positives_covered": covered / positives,
         "train_queries_without_instances": len(texts["train"])
         - kept["instances"]["query_id"].nunique(),
         "queries_shortened": shortened,
@@ -91,6 +89,25 @@ def segment(job: Job) -> dict[str, Any]:
         "test_pairs": len(kept["test"]),
         "test_pairs_missed": int((kept["test"]["rank"] == 0).sum()),
     }
+
+
+@room.stage(inputs=("view", "segments+"), outputs=("table",))
+def describe(job: Job) -> dict[str, Any]:
+    """How long documents and segments are, how many pairs are judged, where answers are known."""
+    from transformers import AutoTokenizer
+
+    from espalier.best import describe, store
+    from espalier.collections.view import View
+    from espalier.models.locate import locate
+
+    table = describe.table(
+        View(job.path("view")),
+        [store.Store(path) for path in job.paths("segments")],
+        AutoTokenizer.from_pretrained(locate(job.settings["models"]["ranker"])),
+        job.settings["best"]["segments"]["training"],
+    )
+    table.to_parquet(job.out("table"), index=False)
+    return describe.metrics(table)
 
 
 @room.stage(inputs=("segments",), outputs=("theta0", "theta1", "history"))

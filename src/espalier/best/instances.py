@@ -71,6 +71,17 @@ def positives(table: pd.DataFrame) -> pd.DataFrame:
     return named.drop_duplicates(ignore_index=True)
 
 
+def learnable(table: pd.DataFrame, gold: pd.DataFrame, leading: int) -> tuple[int, int, int]:
+    """Positives; those of which a segment is known to be right; those of which a leading one is.
+
+    GoldP is trained on the second, selection can find the third. `gold` has query_id, doc_id,
+    segment, the first right one.
+    """
+    known = positives(table)
+    aligned = known.merge(gold, on=["query_id", "doc_id"])
+    return len(known), len(aligned), int((aligned["segment"] < leading).sum())
+
+
 def check(tables: Mapping[str, pd.DataFrame], docs: str) -> None:
     """EspalierError when nothing can be trained on, picked by or re-ranked."""
     remedies = {

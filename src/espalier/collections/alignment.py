@@ -21,17 +21,25 @@ class Alignment:
     """(query_id, passage_id)."""
     documents: set[Pair]
     """(query_id, doc_id)."""
+    everywhere: int
+    """Relevant passages of all queries, also of those that are not used here."""
     places: dict[Pair, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """Characters of the text, ends exclusive, by (query_id, doc_id); sorted, each once."""
     found: set[Pair] = field(default_factory=set)
     """The passages that stand in a document."""
 
+    @property
+    def share(self) -> float:
+        """How many of the passages stand in a document: 0 to 1."""
+        return len(self.found) / max(1, len(self.passages))
+
     def counts(self, split: str) -> dict[str, int | float]:
         """What is there and what was found, for the record."""
         return {
+            f"{split}_relevant_passages_of_all_queries": self.everywhere,
             f"{split}_relevant_passages": len(self.passages),
             f"{split}_relevant_passages_aligned": len(self.found),
-            f"{split}_share_aligned": len(self.found) / max(1, len(self.passages)),
+            f"{split}_share_aligned": self.share,
             f"{split}_relevant_documents": len(self.documents),
             f"{split}_relevant_documents_aligned": len(self.places),
         }
@@ -50,6 +58,7 @@ def relevant(
     return Alignment(
         [pair for pair in graded if pair[0] in queries],
         {(d.query_id, d.doc_id) for d in judged if d.relevance > 0},
+        len(graded),
     )
 
 

@@ -69,7 +69,13 @@ def take(folder: Path, view: Mapping[str, Any], seed: int) -> dict[str, int | fl
         counts["documents_not_sampled"] = docs_count - len(kept)
         docs_count = len(kept)
     if "passages" in view:
-        counts |= align(folder, view, judged)
+        for split, found in align(folder, view, judged).items():
+            counts |= found.counts(split)
+            splits[split]["passages"] = {
+                "of_all_queries": found.everywhere,
+                "relevant": len(found.passages),
+                "aligned": len(found.found),
+            }
     for split, judgments in judged.items():
         write_split(folder, split, chosen[split], judgments)
         splits[split]["qrels"] = len(judgments)
@@ -160,7 +166,7 @@ def write_spans(
 
 def align(
     folder: Path, view: Mapping[str, Any], judged: Mapping[str, Sequence[Judgment]]
-) -> dict[str, int | float]:
+) -> dict[str, alignment.Alignment]:
     """Write the gold spans that relevant passages give; returns what was there and found."""
     alignments = {}
     for split, dataset_id in view["passages"]["splits"].items():
@@ -169,17 +175,14 @@ def align(
     passages = tqdm(access.docs(view["passages"]["docs"]), desc="passages", mininterval=2)
     documents = tqdm(access.docs(view["docs"]), desc="their documents", mininterval=2)
     alignment.align(alignments, passages, documents)
-    counts: dict[str, int | float] = {}
     for split, found in alignments.items():
         order = [(j.query_id, j.doc_id) for j in judged[split]]
         write_spans(folder, split, {p: found.places[p] for p in order if p in found.places})
-        counts |= found.counts(split)
         log.info(
             "%s: %d of %d relevant passages stand in a relevant document (%.1f%%)",
-            split, len(found.found), len(found.passages),
-            100 * counts[f"{split}_share_aligned"],
+            split, len(found.found), len(found.passages), 100 * found.share,
         )  # fmt: skip
-    return counts
+    return alignments
 
 
 def fingerprint(dataset_id: str) -> tuple[int, str]:

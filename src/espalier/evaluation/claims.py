@@ -20,6 +20,7 @@ SCHEMA = "claims.schema.json"
 QUERIES = {
     "mean": findings.mean,
     "size": findings.size,
+    "described": findings.described,
     "compare": findings.compare,
     "ratio": findings.ratio,
     "onset": shapes.onset,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from espalier.evaluation import ratios, significance
-from espalier.evaluation.results import Results
+from espalier.evaluation.results import Absent, Results, paper_of
 from espalier.evaluation.significance import Margin, Values
 
 REPRODUCED = "reproduced"
@@ -95,6 +95,19 @@ def size(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
     return held_against(claim, "close", here, said, elsewhere, None)
 
 
+def described(query: Spec, claim: Spec, results: Results, rules: Rules) -> Finding:
+    """A figure of the collection: the `column` of a table's row for a `quantity`."""
+    table, quantity, column = (query[key] for key in ("table", "quantity", "column"))
+    rows = results.table(table)
+    rows = rows[rows["quantity"] == quantity]
+    if rows.empty:
+        raise Absent(f"this experiment's collection has no {quantity.replace('_', ' ')}")
+    here = float(rows[column].iloc[0])
+    said = f"{column} of {quantity.replace('_', ' ')} is {here:.4g}"
+    elsewhere = published_elsewhere(claim["scale"], results.require(paper_of(table))["collection"])
+    return held_against(claim, "close", here, said, elsewhere, None, test=None)
+
+
 def held_against(
     claim: Spec,
     expect: str,
@@ -102,9 +115,9 @@ def held_against(
     said: str,
     elsewhere: str,
     interval: tuple[float, float] | None,
+    test: str | None = "mean over queries",
 ) -> Finding:
     """An absolute value here against the published one, unless that is from `elsewhere`."""
-    test = "mean over queries"
     if elsewhere:
         return Finding(NOT_TESTED, f"{elsewhere}, where {said}", here, interval, test)
     least, most, wording = bounds(claim, expect)

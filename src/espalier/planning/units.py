@@ -218,6 +218,7 @@ STAGES: Mapping[str, Units] = {
     "collections snapshot": nothing,
     "collections bm25": candidates,
     "best segment": lambda c, e, r: (e.cut, e.documents["documents"]),
+    "best describe": lambda c, e, r: (e.documents["documents"], e.cut),
     "best train-joint": training,
     "best train": training,
     "best select": lambda c, e, r: (e.instances,),

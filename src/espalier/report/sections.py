@@ -110,6 +110,8 @@ def best(results: Results, alpha: float) -> Section:
             "Ranking of the test queries' candidates (as Table 1)",
         )
     )
+    if "best/data" in results.tables:
+        section.parts.append(tables.data_table("best-data", results.tables["best/data"]))
     history = results.tables.get("best/history", pd.DataFrame())
     dev = pd.Series(dtype="float64")
     if "dev_rr" in history:

@@ -137,6 +137,16 @@ def whole_table(name: str, frame: pd.DataFrame, caption: str) -> Table:
     return Table(name, whole, header, rows, text_columns=len(texts), folded=True)
 
 
+def data_table(name: str, data: pd.DataFrame) -> Table:
+    """What the documents are like: quantity, count, share, mean, median, p90."""
+    rows = [
+        [row["quantity"].replace("_", " "), *(row[column] for column in data.columns[1:])]
+        for row in data.to_dict("records")
+    ]
+    caption = "The documents and what is made of them; lengths are in word pieces"
+    return Table(name, caption, [str(column) for column in data.columns], rows)
+
+
 def published_table(paper: str, ledger: Sequence[Mapping[str, Any]]) -> Table | None:
     """Every number that a paper publishes, beside this run's; None when the ledger has none."""
     rows = [

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
 from espalier import config as configuration
 from espalier.best import parts
+from espalier.best.store import Store
 from espalier.collections.candidates import read
 from espalier.collections.view import View
 from espalier.evaluation import runs
@@ -46,6 +48,32 @@ def chain(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
         return results, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def every_stage(tmp_path):
+    """Run all stages of a paper's config with some changes, as a dry run names them."""
+
+    def run(paper, home, changes):
+        overlay = tmp_path / "overlay.yaml"
+        overlay.write_text(yaml.safe_dump({"results": str(tmp_path / "results"), **changes}))
+        environment = {**os.environ, "IR_DATASETS_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+
+        def python(module, *options, given=""):
+            done = subprocess.run(
+                [sys.executable, "-m", module, *options], env=environment, cwd=ROOT, check=False,
+                input=given, capture_output=True, text=True, timeout=1200,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr[-3000:]
+            return done.stdout + done.stderr
+
+        configs = ["--configfile", f"config/{paper}.yaml", str(overlay)]
+        plan = python("snakemake", "--dry-run", "--printshellcmds", "--cores", "1", *configs)
+        commands = re.findall("^Shell command: (espalier .*)$", plan, re.MULTILINE)
+        python("tests.workflow.one_process", given="\n".join(commands))
+        return tmp_path / "results" / changes.get("experiment", paper)
 
     return run
 
@@ -114,6 +142,71 @@ def test_documents(bert, chain, tmp_path):
     assert {"best_segment", "evaluate", "claims"} <= planned(output)
 
 
+def tiny(bert, training, **best):
+    """A paper's settings in sizes that the small BERT takes in a minute; one seed of its own."""
+    return {
+        "models": {"ranker": f"folder:{bert}"},
+        "evaluation": {"bootstrap_samples": 200},
+        "best": {
+            "iterations": 2, "shards": 2, "batch_tokens": 8192,
+            # A letter is a word piece: two of a document's twelve sentences in a segment.
+            "segments": {"max_length": 128, "query_length": 24, "title_length": 6, "training": 4},
+            "training": {"learning_rate": 0.003, "warmup": 2, "epochs": 2, **training},
+            **best,
+        },
+    }  # fmt: skip
+
+
+def letters(document):
+    """Word pieces of a document: its letters, figures and marks."""
+    return len(f"Title {document}{standins.body(document)}".replace(" ", "").replace("\n", ""))
+
+
+def test_documents_to_the_end(bert, every_stage, tmp_path):
+    """MS MARCO's documents, every arm."""
+    home = tmp_path / "home"
+    standins.msmarco(home)
+    results = every_stage("msmarco-document", home, tiny(bert, {}))
+    summary = json.loads((results / "evaluation/best.summary.json").read_text())
+    arms = ["random", "goldp", "theta0", "theta1", "theta2", "best"]
+    aggregated = {f"{arm}{way}" for arm in arms for way in ("", "-first", "-mean")}
+    assert set(summary["systems"]) == {"scoreddocs", "firstp", "maxp", "meanp"} | aggregated
+    # The official run has the relevant document third, and nothing else is re-ranked.
+    assert summary["systems"]["scoreddocs"]["RR@10"] == pytest.approx(1 / 3)
+    for system in summary["systems"]:
+        assert summary["systems"][system]["R@10"] == 1
+    found = runs.read(results / f"best/s1/runs/best/best{runs.SUFFIX}")
+    assert set(map(tuple, found[["query_id", "doc_id"]].to_numpy())) == {
+        (str(1000 + i), f"D{d}") for i in range(32, 40) for d in standins.official(i)
+    }
+
+    # GoldP learns from the positives whose passage was found; 18 of 24, as three in four are.
+    data = pd.read_parquet(results / "best/data.parquet").set_index("quantity")
+    sizes = [letters(d) for d in range(standins.DOCUMENTS)]
+    assert data.loc["document_pieces", "median"] == np.median(sizes)
+    assert data.loc["judged_pairs_train", "count"] == 24
+    assert data.loc["relevant_passages_train", "share"] == 0.75
+    assert data.loc["positives_aligned", "share"] == 0.75
+    trained = json.loads((results / "records/best-train-s1-goldp.json").read_text())
+    assert trained["metrics"]["examples"] == 18
+
+    # Sentence 7 answers: one segment of six or more, so a chance of that, and a ceiling of 1.
+    selection = pd.read_parquet(results / "best/selection.parquet")
+    hits = selection.groupby("system")["hit"].mean()
+    assert set(selection["query_id"]) == {str(1000 + i) for i in range(32, 40) if i % 4}
+    assert hits["oracle"] == 1 and 1 / 8 < hits["chance"] < 1 / 5
+    assert {*arms, "maxp"} <= set(hits.index)
+    table = pd.read_parquet(results / "best/iterations.parquet").set_index("system")
+    assert table["picked"].sum() == 1
+    assert table.loc["best", "dev_rr"] == table[table["picked"]]["dev_rr"].item()
+
+    ledger = {row["id"]: row for row in json.loads((results / "claims.json").read_text())}
+    assert ledger["best-gold-usable"]["here"] == 0.75
+    assert ledger["best-pairs-2019"]["verdict"] == "not reproduced"
+    assert ledger["best-queries-2019"]["here"] == 8
+    assert "relevant passages train" in (results / "report/index.html").read_text()
+
+
 def test_documents_by_segments(chain, tmp_path):
     """MS MARCO's documents, weighed by segments: a run of documents, from the best segments."""
     home = tmp_path / "home"
@@ -171,6 +264,43 @@ def test_topics(bert, chain, tmp_path):
     described = yaml.safe_load("\n".join(re.findall(r"^#   (.*)$", text, re.MULTILINE)))
     results, _ = chain("robust04", home, changes | described, "collection/documents")
     assert View(results / "collection/documents").queries("fold2")["301"] == "What is method3x3?"
+
+
+@pytest.mark.parametrize(
+    ("field", "iterations"),
+    # Some 35 seconds of a core, then 45.
+    [("title", 1), pytest.param("description", 2, marks=pytest.mark.long)],
+)
+def test_topics_to_the_end(bert, every_stage, tmp_path, field, iterations):
+    """TREC Robust 2004, every arm in five folds."""
+    home = tmp_path / "home"
+    standins.robust04(home)
+    changes = tiny(bert, {"loss": "cross-entropy"}, iterations=iterations)
+    changes["collections"] = {"documents": {"query_field": field}}
+    results = every_stage("robust04", home, changes)
+    topics = {topic for fold in standins.TOPICS.values() for topic in fold}
+    thetas = [f"theta{n}" for n in range(iterations + 1)]
+    summary = json.loads((results / "evaluation/best.summary.json").read_text())
+    assert {"bm25", "firstp", "maxp", "random", "best", *thetas} <= set(summary["systems"])
+    assert summary["queries"]["judged"] == len(topics)
+    for system in ("firstp", "random", "best", *thetas):
+        (path,) = results.glob(f"best/s1/runs/*/{system}{runs.SUFFIX}")
+        assert set(runs.read(path)["query_id"]) == topics
+    for number, fold in enumerate(standins.TOPICS, start=1):
+        store = Store(results / f"best/s1-f{number}/segments")
+        instances = store.table("instances")
+        dev = list(standins.TOPICS)[number % 5]
+        assert set(store.table("test")["query_id"]) == set(standins.TOPICS[fold])
+        assert set(store.table("dev")["query_id"]) == set(standins.TOPICS[dev])
+        assert set(instances["query_id"]) == topics - {
+            *standins.TOPICS[fold],
+            *standins.TOPICS[dev],
+        }
+        assert instances.groupby(["query_id", "positive"]).size().tolist() == [10] * 9
+    ledger = {row["id"]: row for row in json.loads((results / "claims.json").read_text())}
+    assert ledger["best-topics-robust"]["here"] == len(topics)
+    length = np.median([letters(d) for d in range(standins.DOCUMENTS)])
+    assert ledger["best-length-robust"]["here"] == pytest.approx(length, rel=0.01)
 
 
 def test_passages(real_collection_home, chain, tmp_path):

@@ -171,6 +171,17 @@ def cost_tables(folder: Path) -> None:
         for e in range(1, 4)
     ]
     pd.DataFrame(history).to_parquet(folder / "best" / "history.parquet", index=False)
+    reached = [
+        {"system": s, "dev_rr": reached, "picked": s == picked, "part": part}
+        for part, picked, shift in (("s1", "theta2", 0.0), ("s2", "theta1", 0.2))
+        for s, reached in (
+            ("maxp", 0.3),
+            ("theta1", 0.4 + shift),
+            ("theta2", 0.5),
+            ("chance", None),
+        )
+    ]
+    pd.DataFrame(reached).to_parquet(folder / "best" / "iterations.parquet", index=False)
     edges = np.linspace(0, 1, 11)
     weights = [
         {"side": side, "bin_low": low, "bin_high": high, "count": int(100 * height)}

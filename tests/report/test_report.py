@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -134,6 +135,13 @@ def test_every_table_is_there_as_csv_and_latex(made) -> None:
     text = (folder / "best-table-1.tex").read_text()
     assert text.count(r"\begin{tabular}") == text.count(r"\bottomrule") == 1
     assert rf"$\theta$2 & this run & made-up/docs/test & {theta2:.3f} & " in text
+
+
+def test_seeds_are_averaged_in_the_table_of_iterations(made) -> None:
+    table = pd.read_csv(made / "report" / "tables" / "best-table-2.csv").set_index("system")
+    assert table.loc["θ1", "dev RR"] == pytest.approx(0.5)
+    assert table.loc[["θ1", "θ2"], "picked"].tolist() == [0.5, 0.5]
+    assert np.isnan(table.loc["MaxP", "picked"]) and table.loc["MaxP", "dev RR"] == 0.3
 
 
 def test_what_the_documents_are_like(made) -> None:

@@ -92,7 +92,7 @@ def robust04(home: Path) -> None:
     """Disks 4 and 5, topics and judgments of TREC Robust 2004.
 
     The title of a topic asks for one document's subject, in words that all documents have, its
-    description for another word of that document.
+    description for another word of that document, also beside words that all have.
     """
     topics = [topic for fold in TOPICS.values() for topic in fold]
     paths = [name.format(place) for name, count in FILES.items() for place in range(count)]
@@ -106,7 +106,8 @@ def robust04(home: Path) -> None:
         write(home / "disks45/corpus" / path, text)
     asked = "".join(
         f"<top>\n\n<num> Number: {topic} \n<title> course of subject{i} \n\n<desc> Description: \n"
-        f"What is method{i}x3?\n\n<narr> Narrative: \nAnything on it.\n\n</top>\n\n\n"
+        f"What is treated with method{i}x3 in due course?\n\n"
+        "<narr> Narrative: \nAnything on it.\n\n</top>\n\n\n"
         for i, topic in enumerate(topics)
     )
     write(home / "disks45/04.testset.gz", asked)

@@ -112,36 +112,41 @@ def best(results: Results, alpha: float) -> Section:
     )
     if "best/data" in results.tables:
         section.parts.append(tables.data_table("best-data", results.tables["best/data"]))
-    history = results.tables.get("best/history", pd.DataFrame())
-    dev = pd.Series(dtype="float64")
-    if "dev_rr" in history:
-        dev = history.groupby("system")["dev_rr"].max()
+    # Several parts (seeds, folds) are averaged, as the measures are.
+    iterations = results.tables.get("best/iterations", pd.DataFrame())
+    reached = pd.DataFrame(columns=["dev RR", "picked"], dtype="float64")
+    if not iterations.empty:
+        reached = iterations.groupby("system")[["dev_rr", "picked"]].mean()
+        reached.columns = ["dev RR", "picked"]
+        reached.loc[~reached.index.str.fullmatch(r"theta[1-9]\d*"), "picked"] = float("nan")
     if "best/selection" in results.tables:
         hits = tables.means_by_system(results.tables["best/selection"])
         hits = hits[[c for c in ("hit", "hit_strict") if c in hits]]
-        named = arms(hits.index)
+        named = arms([*hits.index, *reached.index])
         names = {"hit": "larger part of the answer", "hit_strict": "whole answer"}
-        hits = hits.loc[list(named)].rename(columns=names, index=named)
-        dev = dev.rename(index=arms(dev.index))
+        hits = hits.reindex(list(named)).rename(columns=names, index=named)
+        reached = reached.rename(index=named)
         section.parts.append(
             tables.systems_table(
                 "best-table-2",
                 hits.add_prefix("P@1, "),
-                [dev.rename("dev RR").to_frame()] if not dev.empty else [],
-                "Segment selection, P@1: does the chosen segment hold the answer? (as Table 2)",
+                [reached],
+                "Segment selection, P@1: does the chosen segment hold the answer? (as Table 2); "
+                "picked: how often the dev measure picks this iteration",
             )
         )
         section.draw(
             "best-selection",
-            figures.selection(hits, dev),
+            figures.selection(hits, reached["dev RR"].dropna()),
             "Segment selection by system (as Table 2): how often the segment chosen in a relevant "
             "page holds the answer; dev RR beside it.",
         )
+    history = results.tables.get("best/history", pd.DataFrame())
     if not history.empty:
-        x, *columns = history.select_dtypes("number").columns
+        history = history.groupby(["system", "epoch"], as_index=False)[["loss", "dev_rr"]].mean()
         section.draw(
             "best-history",
-            figures.history(history, str(x), [str(c) for c in columns]),
+            figures.history(history, "epoch", ["loss", "dev_rr"]),
             "Training histories.",
         )
     return section

@@ -49,6 +49,12 @@ def test_half_precision_is_widened_exactly():
     one = np.ones((1, 1), dtype=np.float32)
     scores = maxsim.maxsim(one, numbers[:, None], each, each[:-1])
     np.testing.assert_array_equal(scores, numbers.astype(np.float32))
+    # Many at once, of which the processor may widen whole vectors.
+    for count in (len(numbers), 16, 33):
+        wide = np.zeros(count + 1, dtype=np.float32)
+        maxsim.widen(numbers.view(np.int16), 0, count, wide)
+        np.testing.assert_array_equal(wide[:-1], numbers[:count].astype(np.float32))
+        assert wide[-1] == 0
 
 
 def test_other_dimensions_are_refused():

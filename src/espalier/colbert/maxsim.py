@@ -1,8 +1,9 @@
 """Exact MaxSim over documents of any length, straight from the store.
 
-Tonellotto and Macdonald (CIKM 2021), equation 1: s(q, d) = sum_i max_j phi_i . psi_j. Document by
-document: widen its half-precision rows, or read compressed ones back, which then lie in the
-nearest cache; multiply a few at a time with the whole query; keep the maxima.
+Tonellotto and Macdonald (CIKM 2021), equation 1: s(q, d) = sum_i max_j phi_i . psi_j. A few rows at
+a time: widen them from half precision, so that they lie in the nearest cache; multiply them with
+the whole query; keep each document's maxima. Compressed rows are read back document by document.
+No gathering comes before.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +14,24 @@ from numba import njit
 from numpy.typing import NDArray
 
 from espalier.colbert.compression import Packed, unpack
-from espalier.colbert.tiles import TOKENS, WIDTH, raise_maxima
+from espalier.colbert.tiles import (
+    CONVERTS,
+    LANES,
+    TOKENS,
+    WIDTH,
+    convert,
+    prefetch,
+    raise_maxima,
+)
 
 SIGN = np.int32(-(2**31))
 """The bit of the sign, which widening to int32 has copied to its place."""
+
+AHEAD = 24
+"""Rows between that which is scored and that which is asked for from memory."""
+
+LINE = 32
+"""Half-precision numbers that come from memory at once."""
 
 
 def maxsim(
@@ -74,15 +89,29 @@ def shares(lengths: NDArray[np.int64], threads: int) -> list[int]:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def widen(narrow: NDArray[np.int16], wide: NDArray[np.float32]) -> None:
-    """Finite half-precision numbers' bits into the first elements of `wide`, both contiguous.
+def widen(halves: NDArray[np.int16], start: int, stop: int, numbers: NDArray[np.float32]) -> None:
+    """Finite half-precision numbers, bits int16[n] from `start` to `stop`, to the front of others.
+
+    A vector at a time where the processor can.
+    """
+    converted = (stop - start) // LANES * LANES if CONVERTS else 0
+    for i in range(0, converted, LANES):
+        convert(halves, start + i, numbers, i)
+    if start + converted < stop:
+        widen_each(halves, start + converted, stop, numbers[converted:])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def widen_each(
+    halves: NDArray[np.int16], start: int, stop: int, numbers: NDArray[np.float32]
+) -> None:
+    """`widen` by plain operations.
 
     Exponent and fraction moved to their places in single precision are the number over 2^112, the
-    difference of the two biases. Plain operations: not every processor converts half precision.
+    difference of the two biases.
     """
-    bits, numbers = narrow.ravel(), wide.ravel()
-    for i in range(len(bits)):
-        half = np.int32(bits[i])
+    for i in range(stop - start):
+        half = np.int32(halves[start + i])
         moved = np.int32((half & 0x7FFF) << 13 | (half & SIGN))
         numbers[i] = moved.view(np.float32) * np.float32(2.0**112)
 
@@ -99,11 +128,19 @@ def score_halves(
 
     `query` as `panels` gives it; `embeddings` int16[tokens, d], the bits of half precision.
     """
-    rows = room(starts, ends, query.shape[1])
-    best = np.empty(WIDTH, dtype=np.float32)
+    width = embeddings.shape[1]
+    halves = embeddings.ravel()
+    rows = np.empty((TOKENS, width), dtype=np.float32)
+    numbers = rows.ravel()
+    best = np.empty((len(query), WIDTH), dtype=np.float32)
     for i in range(len(starts)):
-        widen(embeddings[starts[i] : ends[i]], rows)
-        scores[i] = sum_of_maxima(query, rows, ends[i] - starts[i], best)
+        best[:] = -np.inf
+        for first in range(starts[i], ends[i], TOKENS):
+            last = min(first + TOKENS, ends[i])
+            look_ahead(halves, width, first, i, starts, ends)
+            widen(halves, first * width, last * width, numbers)
+            raise_all(query, rows, 0, last - first, best)
+        scores[i] = total(best)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -117,40 +154,73 @@ def score_packed(
     scores: NDArray[np.float32],
 ) -> None:
     """`score_halves` of compressed embeddings uint8[tokens, width] and their codec's arrays."""
-    rows = room(starts, ends, query.shape[1])
-    best = np.empty(WIDTH, dtype=np.float32)
+    longest = 0
+    for i in range(len(starts)):
+        longest = max(longest, ends[i] - starts[i])
+    rows = np.empty((longest + TOKENS, query.shape[1]), dtype=np.float32)
+    best = np.empty((len(query), WIDTH), dtype=np.float32)
     for i in range(len(starts)):
         unpack(embeddings[starts[i] : ends[i]], centroids, table, rows)
         scores[i] = sum_of_maxima(query, rows, ends[i] - starts[i], best)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def room(
-    starts: NDArray[np.int64], ends: NDArray[np.int64], dimensions: int
-) -> NDArray[np.float32]:
-    """Space for the longest document's rows and a tile more, float32[rows, dimensions]."""
-    longest = 0
-    for i in range(len(starts)):
-        longest = max(longest, ends[i] - starts[i])
-    return np.empty((longest + TOKENS, dimensions), dtype=np.float32)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def sum_of_maxima(
     query: NDArray[np.float32], rows: NDArray[np.float32], n: int, best: NDArray[np.float32]
 ) -> np.float32:
-    """Equation 1 for a document of the first `n` rows; those after are overwritten, as is `best`.
+    """Equation 1 for a document of the first `n` rows; those after are overwritten, as is `best`."""
+    best[:] = -np.inf
+    for first in range(0, n, TOKENS):
+        raise_all(query, rows, first, min(n - first, TOKENS), best)
+    return total(best)
 
-    -inf for n = 0.
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def look_ahead(
+    halves: NDArray[np.int16],
+    width: int,
+    first: int,
+    i: int,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> None:
+    """Ask for the tile that comes AHEAD rows after row `first` of document i, or of the next.
+
+    Candidates lie apart, and a processor does not see by itself where the next one begins.
+    `halves` holds rows of `width`, one after another.
     """
-    if n > 0:
-        for row in range(n, -(-n // TOKENS) * TOKENS):
-            rows[row] = rows[n - 1]  # fills the last tile and changes no maximum
+    row = first + AHEAD
+    if row >= ends[i] and i + 1 < len(starts):
+        row += starts[i + 1] - ends[i]
+    for place in range(row * width, (row + TOKENS) * width, LINE):
+        prefetch(halves, place)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def raise_all(
+    query: NDArray[np.float32],
+    rows: NDArray[np.float32],
+    first: int,
+    n: int,
+    best: NDArray[np.float32],
+) -> None:
+    """Raise best float32[panels, WIDTH] to the largest product of `n` > 0 rows from `first` on.
+
+    Those that make up a tile with them are overwritten.
+    """
+    last = first + n - 1
+    for row in range(last + 1, first + TOKENS):  # fills the tile and changes no maximum
+        for j in range(rows.shape[1]):
+            rows[row, j] = rows[last, j]
+    for panel in range(len(query)):
+        raise_maxima(rows, first, query, panel, best)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def total(best: NDArray[np.float32]) -> np.float32:
+    """The sum of maxima float32[panels, WIDTH]."""
     score = np.float32(0.0)
-    for panel in query:
-        best[:] = -np.inf
-        for first in range(0, n, TOKENS):
-            raise_maxima(rows, first, panel, best)
-        for maximum in best:
-            score += maximum
+    for panel in range(len(best)):
+        for i in range(WIDTH):
+            score += best[panel, i]
     return score

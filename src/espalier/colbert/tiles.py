@@ -1,4 +1,4 @@
-"""The inner loop of MaxSim: a few tokens times some query embeddings, held in vector registers.
+"""The inner loops of MaxSim: a few tokens times some query embeddings, held in vector registers.
 
 Matrix products of general libraries leave half the speed of a modern core unused on so narrow a
 matrix as a query, and write similarities out only to read them again. So this is written for the
@@ -8,10 +8,17 @@ vector unit itself, in LLVM's terms, which numba compiles for the machine at han
 from typing import Any
 
 from llvmlite import binding, ir
-from numba.core import cgutils, types
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
-LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8
+FEATURES = binding.get_host_cpu_features()
+
+LANES = 16 if FEATURES.get("avx512f") else 8
+
+CONVERTS = bool(FEATURES.get("f16c")) and config.CPU_NAME is None and config.CPU_FEATURES is None
+"""Whether the processor that numba compiles for widens half precision by itself. Where it does not,
+the compiler's call for it has no definition."""
+
 VECTORS = 2
 TOKENS = 6
 """The sums of so many tokens, and the operands beside them, fit in 16 registers. More tokens than
@@ -22,22 +29,24 @@ WIDTH = VECTORS * LANES
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def raise_maxima(_: Any, tokens: Any, first: Any, query: Any, best: Any) -> Any:
-    """Raise best float32[WIDTH] to the largest product of TOKENS rows from `first` on.
+def raise_maxima(_: Any, tokens: Any, first: Any, query: Any, panel: Any, best: Any) -> Any:
+    """Raise a panel's maxima to the largest product of TOKENS rows from `first` on.
 
-    `tokens` float32[n, d], `query` float32[d, WIDTH]; both, and `best`, contiguous.
+    `tokens` float32[n, d], `query` float32[panels, d, WIDTH], `best` float32[panels, WIDTH]; all
+    contiguous.
     """
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector, index = ir.VectorType(ir.FloatType(), LANES), ir.IntType(64)
-        arrays = [
-            context.make_helper(builder, kind, value) if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, args, strict=True)
-        ]
-        dimensions = builder.extract_value(arrays[0].shape, 1)
-        start = builder.gep(arrays[0].data, [builder.mul(args[1], dimensions)])
+        rows, panels, every = (
+            context.make_helper(builder, signature.args[i], args[i]) for i in (0, 2, 4)
+        )
+        dimensions = builder.extract_value(rows.shape, 1)
+        start = builder.gep(rows.data, [builder.mul(args[1], dimensions)])
+        own = builder.mul(args[3], index(WIDTH))
         queries, maxima = (
-            builder.bitcast(array.data, vector.as_pointer()) for array in (arrays[2], arrays[3])
+            builder.bitcast(builder.gep(array.data, [place]), vector.as_pointer())
+            for array, place in ((panels, builder.mul(own, dimensions)), (every, own))
         )
         # One instruction where the processor has it, else two.
         fma = cgutils.get_or_insert_function(
@@ -92,4 +101,50 @@ def raise_maxima(_: Any, tokens: Any, first: Any, query: Any, best: Any) -> Any:
             builder.store(largest, builder.gep(maxima, [index(v)])).align = 4
         return context.get_dummy_value()
 
-    return types.void(tokens, first, query, best), lower
+    return types.void(tokens, first, query, panel, best), lower
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def convert(_: Any, halves: Any, place: Any, numbers: Any, target: Any) -> Any:
+    """LANES half-precision numbers from `place` on to `target` on, if CONVERTS.
+
+    `halves` int16[n], their bits; `numbers` float32[m].
+    """
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        narrow, wide = (ir.VectorType(kind, LANES) for kind in (ir.HalfType(), ir.FloatType()))
+        source, sink = (
+            builder.bitcast(
+                builder.gep(
+                    context.make_helper(builder, signature.args[i], args[i]).data, [args[i + 1]]
+                ),
+                kind.as_pointer(),
+            )
+            for i, kind in ((0, narrow), (2, wide))
+        )
+        given = builder.load(source)
+        given.align = 2
+        builder.store(builder.fpext(given, wide), sink).align = 4
+        return context.get_dummy_value()
+
+    return types.void(halves, place, numbers, target), lower
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(_: Any, array: Any, place: Any) -> Any:
+    """Ask for the memory of an array's element `place`, which need not be one of its own."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_helper(builder, signature.args[0], args[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        call = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte, number, number, number]),
+            "llvm.prefetch.p0",
+        )
+        # To be read, in the nearest cache, data.
+        options = [number(0), number(3), number(1)]
+        builder.call(call, [builder.bitcast(builder.gep(data, [args[1]]), byte), *options])
+        return context.get_dummy_value()
+
+    return types.void(array, place), lower

@@ -94,8 +94,13 @@ def test_saved_and_loaded_it_encodes_the_same(model, tmp_path):
             weights.add_(0.01 * torch.randn(weights.shape))
     encoder.save(tmp_path, model)
     again = encoder.load(tmp_path)
-    query = model.layout.queries(["dense vector"])
-    np.testing.assert_array_equal(model.encode(query), again.encode(query))
+    query = model.layout.queries(["dense vector", "graph of a tree", ""])
+    np.testing.assert_allclose(model.encode(query), again.encode(query), atol=2e-6)
+    if torch.backends.mkldnn.is_available():
+        assert not any(type(part) is torch.nn.Linear for part in again.trunk.modules())
+    rounded = encoder.load(tmp_path, int8=True).encode(query)
+    np.testing.assert_allclose(rounded, encoder.with_int8(model).encode(query), atol=0.02)
+    assert not np.allclose(rounded, again.encode(query), atol=1e-5)
     assert again.layout.doc_maxlen == 10
     assert again.dimensions == 16
 

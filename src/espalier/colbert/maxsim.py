@@ -168,11 +168,12 @@ def score_packed(
 def sum_of_maxima(
     query: NDArray[np.float32], rows: NDArray[np.float32], n: int, best: NDArray[np.float32]
 ) -> np.float32:
-    """Equation 1 for a document of the first `n` rows; those after are overwritten, as is `best`."""
+    """Equation 1 for a document of the first `n` rows; those after, and `best`, are overwritten."""
     best[:] = -np.inf
     for first in range(0, n, TOKENS):
         raise_all(query, rows, first, min(n - first, TOKENS), best)
-    return total(best)
+    score: np.float32 = total(best)
+    return score
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -33,6 +33,13 @@ def test_icf_by_hand(layout, frequency):
     assert order[1].tolist() == [2, 0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 
 
+def test_unseen_word_pieces_can_come_first(layout, frequency):
+    queries = layout.queries(["graph of norm edge tree vector", "norm"])
+    order = pruning.orders(layout, frequency, frequency, 1)["icf-unseen"](queries)
+    assert order[0].tolist() == [4, 7, 6, 2, 5, 3, 0, 1, 8, 9, 10, 11]
+    assert order[1].tolist() == [2, 0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+
+
 def test_idf_takes_the_frequency_in_documents(layout, frequency):
     in_documents = frequency.copy()
     in_documents[ID["graph"]] = 1  # all five in one document, so rarer than tree

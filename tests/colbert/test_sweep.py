@@ -59,9 +59,9 @@ def pipelines(bert, tmp_path_factory):
         assert plan.partitions == 0
     orders = pruning.orders(model.layout, *frequencies, seed=1)
 
-    def make(k_prime, depth):
-        dedupe = Dedupe(opened)
-        return Pipeline(model, indexes, opened, frequencies[0], orders, dedupe, k_prime, depth)
+    def make(k_prime, depth, masks=True):
+        ready = (model, indexes, opened, frequencies[0], orders, Dedupe(opened))
+        return Pipeline(*ready, k_prime, depth, masks)
 
     return make
 
@@ -75,6 +75,7 @@ def swept(pipeline, texts, systems, k_prime, depth):
         pipeline.indexes,
         pipeline.store,
         pipeline.encoder.encode(ids),
+        pipeline.scoring(ids),
         {order: pipeline.orders[order](ids) for order in ("first", "icf")},
         {system: pipeline.searched(system, ids) for system in systems},
         [np.array(RELEVANT.get(text, []), dtype=np.int64) for text in texts],
@@ -154,6 +155,23 @@ def test_the_pipeline_gives_what_brute_force_gives(pipelines, system):
         for document, score in zip(answer.documents.tolist(), answer.scores, strict=True):
             assert score == pytest.approx(expected[document], abs=1e-4)
         assert (np.diff(answer.scores) <= 0).all()
+
+
+def test_without_masks_the_other_embeddings_score(pipelines):
+    pipeline = pipelines(10_000, 100, masks=False)
+    systems = [System("first", p=8), System("icf", p=2)]
+    results = swept(pipeline, QUERIES, systems, 10_000, 100)
+    embeddings = np.concatenate([s.embeddings for s in pipeline.store.shards]).astype(np.float32)
+    for i, (text, tokens) in enumerate(zip(QUERIES, (5, 8, 8, 3, 7), strict=True)):
+        ids = pipeline.encoder.layout.queries([text])
+        query = pipeline.encoder.encode(ids)[0, :tokens]
+        assert (ids[0, tokens:] == pipeline.encoder.layout.mask).all()
+        for system in systems:
+            answer = pipeline.answer(text, system.name)
+            assert results[system].documents[i].tolist() == answer.documents.tolist()
+            for document, score in zip(answer.documents, answer.scores, strict=True):
+                own = embeddings[pipeline.store.document_of == document]
+                assert score == pytest.approx((query @ own.T).max(axis=1).sum(), abs=1e-4)
 
 
 def test_a_run_names_queries_and_documents(pipelines):

@@ -9,6 +9,7 @@ from espalier.errors import EspalierError
     [
         ("icf-p03", System("icf", p=3)),
         ("icf-code-p32", System("icf-code", p=32)),
+        ("icf-unseen-p03", System("icf-unseen", p=3)),
         ("icf-s0.5", System("icf", share=0.5)),
         ("icf-p03-d0.25", System("icf", p=3, kept=0.25)),
         ("icf-s1-d0.5", System("icf", share=1.0, kept=0.5)),

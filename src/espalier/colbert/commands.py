@@ -186,6 +186,7 @@ def sweep(job: Job) -> dict[str, Any]:
         pipeline.indexes,
         pipeline.store,
         pipeline.encoder.encode(ids),
+        pipeline.scoring(ids),
         {name: pipeline.orders[name](ids) for name in {system.order: None for system in searched}},
         searched,
         pruned.relevant_documents(view.qrels(SPLIT), level, list(queries), pipeline.store.doc_ids),
@@ -195,7 +196,7 @@ def sweep(job: Job) -> dict[str, Any]:
     kinds = pruning.kinds(ids, layout)
     counts = []
     for system, result in results.items():
-        chosen = {key: settings[key] for key in ("k_prime", "nprobe", "depth")}
+        chosen = {key: settings[key] for key in ("k_prime", "nprobe", "depth", "score_masks")}
         method = {"name": "ColBERT", **system._asdict(), **chosen}
         metadata = {"method": {"automatic": True, "retrieval": [method]}}
         run = pruned.run(result, list(queries), pipeline.store.doc_ids)
@@ -206,6 +207,8 @@ def sweep(job: Job) -> dict[str, Any]:
             "relevant_retrieved": result.relevant_retrieved,
             "embeddings": searched[system],
             "index_bytes": sizes[system.kept],
+            "store_embeddings": len(pipeline.store.document_of),
+            "store_bytes": pipeline.store.bytes,
             **kinds,
         }
         counts.append(pd.DataFrame({"system": system.name, **columns}))
@@ -256,9 +259,7 @@ def opened(job: Job) -> tuple[Mapping[str, str], Any, Mapping[float, int]]:
             f"{job.paths('shards')[0]}: made by another encoder than {job.path('model')}; "
             "delete it and run again"
         )
-    model = encoder.load(job.path("model"))
-    if settings["int8_queries"]:
-        model = encoder.with_int8(model)
+    model = encoder.load(job.path("model"), int8=settings["int8_queries"])
     indexes = [ann.read(path, embeddings, settings["nprobe"]) for path in job.paths("indexes")]
     frequencies = indexes[0].frequencies
     pipeline = Pipeline(
@@ -270,6 +271,7 @@ def opened(job: Job) -> tuple[Mapping[str, str], Any, Mapping[float, int]]:
         Dedupe(embeddings),
         settings["k_prime"],
         settings["depth"],
+        settings["score_masks"],
     )
     return View(job.path("view")).queries(SPLIT), pipeline, {i.kept: i.bytes for i in indexes}
 

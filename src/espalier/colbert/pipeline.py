@@ -1,4 +1,8 @@
-"""The whole pipeline for one query, with a clock between its stages."""
+"""The whole pipeline for one query, with a clock between its stages.
+
+Gathering the candidates' embeddings is no stage of its own: each row is read from the store right
+before it is scored.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +41,8 @@ class Pipeline:
     dedupe: Dedupe
     k_prime: int
     depth: int
+    score_masks: bool
+    """Whether a query's masks score documents, as its other embeddings do."""
     clock: Callable[[], int] = perf_counter_ns
     """Nanoseconds; a thread's own on a busy machine."""
 
@@ -45,6 +51,11 @@ class Pipeline:
         if system.share is not None:
             return pruning.selective(ids, self.encoder.layout, self.frequency, system.share)
         return np.full(len(ids), system.p, dtype=np.int64)
+
+    def scoring(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which embeddings of each query score documents: bool[queries, length]."""
+        scoring: NDArray[np.bool_] = self.score_masks | (ids != self.encoder.layout.mask)
+        return scoring
 
     def answer(self, text: str, system: str) -> Answer:
         """Encode, search the system's embeddings, unite their documents, score these."""
@@ -58,7 +69,7 @@ class Pipeline:
         times.append(self.clock())
         found = self.dedupe(hits).documents
         times.append(self.clock())
-        all_scores = score(self.store, query, found)
+        all_scores = score(self.store, query[self.scoring(ids)[0]], found)
         times.append(self.clock())
         documents, scores = top(found, all_scores, self.depth)
         times.append(self.clock())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from espalier.colbert.tokens import Layout
 
-UNSEEN = np.iinfo(np.int64).max
+LAST = np.iinfo(np.int64).max
 """Rank of a word piece that no document has: it can match nothing exactly."""
 
 
@@ -22,17 +22,18 @@ def first(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def by_frequency(
-    ids: NDArray[np.int64], layout: Layout, frequency: NDArray[np.int64]
+    ids: NDArray[np.int64], layout: Layout, frequency: NDArray[np.int64], unseen: int = LAST
 ) -> NDArray[np.int64]:
     """Word pieces by ascending `frequency` int64[vocabulary], ties by position; specials last.
 
-    With the frequency in the collection this is ICF, with that in documents IDF.
+    With the frequency in the collection this is ICF, with that in documents IDF. `unseen` is the
+    rank of a word piece that no document has: the definition's would be its frequency, 0.
     """
     kind = np.zeros_like(ids)
     for rank, special in enumerate((layout.cls, layout.query, layout.sep, layout.mask), start=1):
         kind[ids == special] = rank
     count = frequency[ids]
-    count[count == 0] = UNSEEN
+    count[count == 0] = unseen
     count[kind > 0] = 0
     return np.lexsort((first(ids), count, kind), axis=1)
 
@@ -46,7 +47,7 @@ def as_published_code(
     [Q], the masks and unseen word pieces, which none has, last.
     """
     count = frequency[ids]
-    count[np.isin(ids, (layout.query, layout.mask)) | (count == 0)] = UNSEEN
+    count[np.isin(ids, (layout.query, layout.mask)) | (count == 0)] = LAST
     return np.lexsort((first(ids), count), axis=1)
 
 
@@ -88,6 +89,7 @@ def orders(
         "first": first,
         "icf": lambda ids: by_frequency(ids, layout, collection_frequency),
         "idf": lambda ids: by_frequency(ids, layout, document_frequency),
+        "icf-unseen": lambda ids: by_frequency(ids, layout, collection_frequency, unseen=0),
         "icf-code": lambda ids: as_published_code(ids, layout, collection_frequency),
         "random": lambda ids: random(ids, seed),
     }

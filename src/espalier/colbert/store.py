@@ -46,6 +46,12 @@ class Shard:
         """Length of an embedding."""
         return int(self.embeddings.shape[1])
 
+    @property
+    def bytes(self) -> int:
+        """What the embeddings take."""
+        rows = self.embeddings.rows if isinstance(self.embeddings, Packed) else self.embeddings
+        return rows.nbytes
+
 
 def write(
     folder: Path,
@@ -138,6 +144,11 @@ class Store:
     def dimensions(self) -> int:
         """Length of an embedding."""
         return self.shards[0].dimensions
+
+    @property
+    def bytes(self) -> int:
+        """What the embeddings take."""
+        return sum(shard.bytes for shard in self.shards)
 
 
 def verify(folders: Sequence[Path]) -> None:

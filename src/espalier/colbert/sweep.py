@@ -39,6 +39,7 @@ def sweep(
     indexes: Mapping[float, Any],
     store: Store,
     queries: NDArray[np.float32],
+    scoring: NDArray[np.bool_],
     orders: Mapping[str, NDArray[np.int64]],
     searched: Mapping[System, NDArray[np.int64]],
     relevant: Sequence[NDArray[np.int64]],
@@ -48,7 +49,8 @@ def sweep(
 ) -> dict[System, Results]:
     """Every system of `searched`, for float32[queries, query_length, dimensions].
 
-    `indexes` by the share of embeddings that they keep; `orders` gives each order's positions
+    `indexes` by the share of embeddings that they keep; `scoring` bool[queries, query_length] says
+    which embeddings score; `orders` gives each order's positions
     int64[queries, query_length], `searched` how many of them a system searches, int64[queries];
     `relevant` holds each query's relevant documents. Documents come best first, at most `depth`.
     """
@@ -67,7 +69,7 @@ def sweep(
             for i in range(start, start + len(block)):
                 own = {kept: found[i - start] for kept, found in hits.items()}
                 documents = dedupe(np.concatenate(list(own.values()), axis=1)).documents
-                scores = score(store, queries[i], documents)
+                scores = score(store, queries[i][scoring[i]], documents)
                 ranked, ranked_scores = top(documents, scores, len(documents))
                 hit = np.isin(ranked, relevant[i])
                 place = {}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from espalier.errors import EspalierError
 
 PATTERN = re.compile(
-    r"(?P<order>first|idf|icf-code|random|icf)"
+    r"(?P<order>first|idf|icf-code|icf-unseen|random|icf)"
     r"-(?:p(?P<p>\d\d)|s(?P<share>[\d.]+))"
     r"(?:-d(?P<kept>[\d.]+))?"
 )

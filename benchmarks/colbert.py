@@ -27,7 +27,7 @@ from numba import njit
 from scipy import stats
 
 from benchmarks import ratios
-from espalier.colbert import compression, encoder, index, pruning, store
+from espalier.colbert import compression, encoder, index, inverted, pruning, quantizer, store
 from espalier.colbert.maxsim import look_ahead, maxsim, widen
 from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe, nearest, score, top
@@ -289,11 +289,16 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         folder = scratch / f"memory-{documents}"
         folder.mkdir()
         made = synthetic_store(folder / "shard", documents)
-        kept = [np.ones(len(shard.embeddings), np.bool_) for shard in made.shards]
-        built, _ = index.build(
-            made.shards, kept, sample=0.05, subquantizers=16, bits=8, metric="l2", seed=SEED
+        (shard,) = made.shards
+        kept, count = np.ones(len(shard.embeddings), np.bool_), len(shard.embeddings)
+        trained, _ = quantizer.train(
+            [shard], [count], [kept], sample=0.05, subquantizers=16, bits=8, metric="l2", seed=SEED
         )
-        index.write(folder / "index", built, np.zeros((2, 1), np.int64), made.shards, 1.0)
+        quantizer.write(folder / "quantizer", trained, np.zeros((2, 1), np.int64), [shard], 1.0)
+        opened = quantizer.read(folder / "quantizer")
+        lists = inverted.invert(opened.index, shard, kept, 0)
+        inverted.write(folder / "lists", lists, opened.digest)
+        index.write(folder / "index", opened, [folder / "lists"])
         peaks.append(peak_of(program, str(folder)))
     yield grown("retrieval", peaks, "index 24, map 4); the store, 256, stays mapped")
 
@@ -302,7 +307,8 @@ def compressed_stores(opened: store.Store) -> dict[int, store.Store]:
     """The store itself and in fewer bits, by bits of a dimension."""
     total = len(opened.document_of)
     everything = [np.ones(len(s.tokens), np.bool_) for s in opened.shards]
-    sample = index.sampled(opened.shards, everything, total // 20, SEED)
+    counts = [len(s.tokens) for s in opened.shards]
+    sample = quantizer.sampled(opened.shards, counts, everything, total // 20, SEED)
     stores = {store.HALF: opened}
     for bits in BITS:
         codec = compression.fit(sample, total, bits, SEED)

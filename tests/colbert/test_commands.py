@@ -95,7 +95,12 @@ def chain(material: Path, settings: dict, out: Path) -> Path:
     for number, shard in enumerate(shards):
         done("encode", {"shard": number}, view=view, model=model, codec=codec, shard=shard)
     for index in indexes:
-        done("index", {"kept": index.name}, model=model, shards=shards, index=index)
+        trained = out / "quantizers" / index.name
+        done("quantizer", {"kept": index.name}, model=model, shards=shards, quantizer=trained)
+        lists = [out / "inverted" / index.name / str(number) for number in range(2)]
+        for number, (shard, own) in enumerate(zip(shards, lists, strict=True)):
+            done("invert", {"shard": number}, quantizer=trained, shard=shard, lists=own)
+        done("index", quantizer=trained, lists=lists, index=index)
     searched = {"view": view, "model": model, "shards": shards, "indexes": indexes}
     done("sweep", **searched, runs=out / "runs", counts=out / "counts.parquet")
     done("latency", **searched, latency=out / "latency.parquet")
@@ -144,7 +149,8 @@ def test_the_chain_of_verbs(material, settings, once, tmp_path):
     shards = [(once / "shards" / s / "doc_ids.txt").read_text().split() for s in "01"]
     assert shards[0] + shards[1] == [doc.doc_id for doc in view.docs()]
 
-    for name in ("model", "shards", "indexes", "runs", "counts.parquet"):
+    made = ("model", "shards", "quantizers", "inverted", "indexes", "runs", "counts.parquet")
+    for name in made:
         assert files.sha256_of(once / name) == files.sha256_of(twice / name), name
 
 

@@ -1,15 +1,17 @@
 """The sweep against the pipeline, and the pipeline against a search by brute force."""
 
+import faiss
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from espalier.colbert import encoder, index, latency, pruning, static, store
+from espalier.colbert import encoder, latency, pruning, static, store
 from espalier.colbert.pipeline import Pipeline
 from espalier.colbert.retrieval import Dedupe
 from espalier.colbert.sweep import relevant_documents, run, sweep
 from espalier.colbert.systems import System, parsed, wanted
+from tests.colbert import made
 from tests.colbert.conftest import WORDS
 
 LENGTH = 8
@@ -53,10 +55,8 @@ def pipelines(bert, tmp_path_factory):
     indexes = {}
     for share in (1.0, 0.5):
         kept = [static.kept(s.tokens, s.offsets, frequencies[0], share) for s in opened.shards]
-        indexes[share], plan = index.build(
-            opened.shards, kept, sample=0.05, subquantizers=4, bits=8, metric="l2", seed=1
-        )
-        assert plan.partitions == 0
+        indexes[share], _ = made.built(folder / str(share), opened, kept)
+        assert isinstance(indexes[share], faiss.IndexIDMap2)
     orders = pruning.orders(model.layout, *frequencies, seed=1)
 
     def make(k_prime, depth, masks=True):

@@ -19,8 +19,8 @@ class Damage(NamedTuple):
 
 
 SHARDS = (
-    Damage("colbert/shards/0", "embeddings.npy", "colbert/indexes/1"),
-    Damage("sparse/splade/shards/1", "learned.npy", "sparse/splade/weights.parquet"),
+    Damage("colbert/shards/0", "embeddings.npy", "colbert/inverted/1/0"),
+    Damage("sparse/splade/shards/1", "learned.npy", "sparse/splade/inverted/1"),
 )
 INDEXES = (
     Damage("colbert/indexes/1", "index.faiss", "colbert/counts.parquet"),

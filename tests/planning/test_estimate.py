@@ -103,13 +103,16 @@ def test_units_of_some_stages_by_hand():
         triples=960, embeddings=700_000, retrieved=6000,
     )  # fmt: skip
 
-    def of(stage, **settings):
-        return units.units_of(CONFIG, extent, {"stage": stage, "name": "", "settings": settings})
+    def of(stage, name=""):
+        return units.units_of(CONFIG, extent, {"stage": stage, "name": name, "settings": {}})
 
     assert of("colbert train") == (960,)
     assert of("colbert encode") == (2500,)
     # 5% of 350,000 are 17,500 for k-means: 256 partitions of at least 39 (2^8 <= 17,500 / 39).
-    assert of("colbert index", kept="0.5") == (350_000, 256 * (25 * 17_500 + 350_000))
+    assert of("colbert quantizer", "colbert-quantizer-0.5") == (700_000, 256 * 25 * 17_500)
+    # In four shards.
+    assert of("colbert invert", "colbert-invert-0.5-3") == (87_500, 256 * 87_500)
+    assert of("colbert index", "colbert-index-0.5") == (350_000,)
     # 35,000 / 39 = 897: 512 partitions, of which 10 are searched; a document has 70 embeddings.
     pairs = 32 * (6000 * 70 + 512 + 700_000 * 10 / 512 / 8)
     assert of("colbert sweep") == (500, pytest.approx(500 * pairs))
@@ -118,6 +121,12 @@ def test_units_of_some_stages_by_hand():
     few = Extent({"passages": 100}, {"passages": {"test": 10}}, embeddings=7000, retrieved=90)
     sweep = {"stage": "colbert sweep", "name": "", "settings": {}}
     assert units.units_of(CONFIG, few, sweep) == (10, 10 * 32 * (90 * 70 + 7000))
+
+
+def test_a_shard_of_the_sample_stands_for_all():
+    sample = Sample({"colbert": {"shards": 1}}, {}, {})
+    for stage, jobs in (("colbert encode", 4), ("colbert invert", 4), ("colbert index", 1)):
+        assert units.jobs_like({"colbert": {"shards": 4}}, sample, {"stage": stage}) == jobs
 
 
 def test_every_stage_of_the_chain_has_its_units():

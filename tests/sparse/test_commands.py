@@ -194,7 +194,7 @@ def call(verb, out, settings, **paths):
 
 
 def encoded(folder, name, spec, view):
-    """A weighting's shards and the queries of their documents, expanded where its spec says so."""
+    """A weighting's inverted shards, of documents expanded where its spec says so."""
     parts = []
     for number in range(SLICES):
         settings = {"weighting": spec, "shard": number, "shards": SLICES}
@@ -204,10 +204,17 @@ def encoded(folder, name, spec, view):
             metrics = call("expand", {"questions": questions}, settings, view=view)
             assert metrics == {"documents": 20, "questions": 20 * SAMPLES}
             expansions["expansions"] = [questions]
-        parts.append(folder / name / "shards" / str(number))
-        metrics = call("encode", {"shard": parts[-1]}, settings, view=view, **expansions)
+        shard = folder / name / "shards" / str(number)
+        metrics = call("encode", {"shard": shard}, settings, view=view, **expansions)
         assert metrics["documents"] == 20
+        parts.append(inverted(shard, folder / name / "inverted" / str(number)))
     return parts
+
+
+def inverted(shard, folder):
+    """The folder with a shard's postings term by term, after it was made."""
+    call("invert", {"inverted": folder}, {}, shard=shard)
+    return folder
 
 
 def chain(folder, specs, view):
@@ -219,7 +226,7 @@ def chain(folder, specs, view):
         own = {"own_terms": source != name}
         indexes.append(folder / name / "indexes" / name)
         out = {"indexes": indexes[-1], "weights": folder / name / "weights.parquet"}
-        call("index", out, {**INDEX, **own}, shards=parts[source])
+        call("index", out, {**INDEX, **own}, inverted=parts[source])
         queries.append(folder / name / "queries.parquet")
         settings = {"weighting": specs[source], "bm25_scale": SCALE, **own}
         call("encode-queries", {"queries": queries[-1]}, settings, view=view)
@@ -512,16 +519,17 @@ def test_a_slice_without_documents_changes_nothing(done, view, specs, tmp_path):
         empty = tmp_path / name
         call("encode", {"shard": empty}, settings, view=view, **expansions)
         assert len(shards.read(empty).doc_ids) == 0
-        others = [done / name / "shards" / str(number) for number in range(SLICES)]
+        first, last = (done / name / "inverted" / str(number) for number in range(SLICES))
+        parts = [first, inverted(empty, tmp_path / f"{name}-inverted"), last]
         out = {"indexes": tmp_path / "indexes" / name, "weights": tmp_path / f"{name}.parquet"}
-        call("index", out, {**INDEX, "own_terms": False}, shards=[others[0], empty, others[1]])
+        call("index", out, {**INDEX, "own_terms": False}, inverted=parts)
         assert files.sha256_of(out["indexes"]) == files.sha256_of(done / name / "indexes" / name)
 
 
 def test_reordering_moves_documents_and_no_score(done, tmp_path):
-    parts = [done / "given" / "shards" / str(number) for number in range(SLICES)]
+    parts = [done / "given" / "inverted" / str(number) for number in range(SLICES)]
     out = {"indexes": tmp_path / "given", "weights": tmp_path / "weights.parquet"}
-    call("index", out, {**INDEX, "own_terms": False, "reordered": True}, shards=parts)
+    call("index", out, {**INDEX, "own_terms": False, "reordered": True}, inverted=parts)
     moved = list(Names.read(tmp_path / "given" / "union", "doc_ids"))
     assert sorted(moved) == sorted(DOC_IDS) and moved != DOC_IDS
     assert list(index.read(tmp_path / "given" / "union").doc_ids) == moved
@@ -543,7 +551,8 @@ def test_again_gives_the_same_bytes(done, specs, view, tmp_path):
     for name, spec in specs.items():
         names += [f"{name}/{part}" for part in parts] + [f"{name}/indexes/{name}"]
         if spec["kind"] != "own-terms":
-            names += [f"{name}/shards/{number}" for number in range(SLICES)]
+            made = ("shards", "inverted")
+            names += [f"{name}/{kind}/{number}" for kind in made for number in range(SLICES)]
         if "expansion" in spec:
             names += [f"{name}/questions/{number}.jsonl" for number in range(SLICES)]
     for name in names:

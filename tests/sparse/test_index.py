@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.lib.format import open_memmap
 
 from espalier.errors import EspalierError
-from espalier.sparse import ciff, exchange, index, queries, shards
+from espalier.sparse import ciff, exchange, index, inverted, queries, shards
 from espalier.sparse.guidance import Guidance
 from espalier.sparse.names import Names
 from espalier.sparse.postings import Partition, Postings, Query
@@ -34,9 +34,15 @@ def cut(documents, *cuts):
     ]
 
 
+def build(folder, parts, **options):
+    """What `index.build` says of an index of shards."""
+    turned = [inverted.invert(part) for part in parts]
+    return index.build(folder, turned, **{**NUMBERS, **options})
+
+
 def built(folder, parts, **options):
     """Build an index there, and open it."""
-    index.seal(folder, index.build(folder, parts, **{**NUMBERS, **options}))
+    index.seal(folder, build(folder, parts, **options))
     return index.read(folder)
 
 
@@ -117,6 +123,24 @@ def test_a_shard_has_its_documents_on_the_union_of_both_supports(tmp_path):
         assert shard.doc_begin.tolist() == [0, 3, 5, 5, 7]
         assert shard.lengths.tolist() == [3, 1, 0, 2]
         kinds = [array.dtype.name for array in shard[2:]]
+        assert kinds == ["int64", "int64", "int32", "int32", "float32"]
+
+
+def test_an_inverted_shard_has_the_same_postings_term_by_term(tmp_path):
+    (shard,) = cut(DOCUMENTS)
+    inverted.write(tmp_path / "s", inverted.invert(shard))
+    for made in (inverted.invert(shard), inverted.read(tmp_path / "s")):
+        assert list(made.doc_ids) == ["a", "b", "c", "d"]
+        assert list(made.lexicon) == ["dog", "fox", "red"]
+        assert made.lengths.tolist() == [3, 1, 0, 2]
+        assert made.term_begin.tolist() == [0, 3, 5, 7]
+        rows = zip(made.docs.tolist(), made.frequency, made.learned, strict=True)
+        assert list(rows) == [
+            (0, 0, 0.0), (1, 1, 0.0), (3, 1, 2.0),
+            (0, 1, 1.0), (3, 1, 0.0),
+            (0, 2, 0.0), (1, 0, 0.5),
+        ]  # fmt: skip
+        kinds = [array.dtype.name for array in made[2:]]
         assert kinds == ["int64", "int64", "int32", "int32", "float32"]
 
 
@@ -255,7 +279,7 @@ def test_an_index_has_the_weights_of_the_formulas_however_it_is_cut(
         parts = cut(documents, *sorted(min(c, len(documents)) for c in cuts))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(index, "CHUNK", chunk)
-            index.seal(folder / "cut", index.build(folder / "cut", parts, **NUMBERS, **options))
+            index.seal(folder / "cut", build(folder / "cut", parts, **options))
         assert files(folder / "cut") == files(folder / "whole")
 
         # Too few documents to be reordered.
@@ -401,13 +425,13 @@ def refused(pattern, call, *arguments, **options):
 def test_bad_documents_are_one_clear_error(tmp_path):
     first, second = cut(DOCUMENTS, 2)
     twice = r"index: document 'a' occurs twice in the collection; keep one of them"
-    refused(twice, index.build, tmp_path / "i", [first, second, first], **NUMBERS)
+    refused(twice, build, tmp_path / "i", [first, second, first])
     within = first._replace(doc_ids=Names.of(["a", "a"]))
-    refused(twice, index.build, tmp_path / "i", [within], **NUMBERS)
+    refused(twice, build, tmp_path / "i", [within])
     for bad in (-1.0, float("nan"), float("inf")):
         broken = second._replace(learned=np.array([2.0, bad], np.float32))
         pattern = rf"learned weights: 1 weights .*\(first: {bad}\); weights must be finite and not"
-        refused(pattern, index.build, tmp_path / "i", [first, broken], **NUMBERS)
+        refused(pattern, inverted.invert, broken)
     assert not (tmp_path / "i").exists()
     refused(r"'\\ud800' is no Unicode text", shards.build, ["a"], [Text({"\ud800": 1}, {})])
 
@@ -418,7 +442,7 @@ def test_document_numbers_and_the_sentinel_fit_32_bits(tmp_path, monkeypatch):
     too_many = r"index: {} documents, but an index holds at most {}; split the collection"
     refused(too_many.format(most + 1, most), index.checked_size, most + 1)
     monkeypatch.setattr(index, "MOST_DOCUMENTS", 3)
-    refused(too_many.format(4, 3), index.build, tmp_path / "i", cut(DOCUMENTS), **NUMBERS)
+    refused(too_many.format(4, 3), build, tmp_path / "i", cut(DOCUMENTS))
 
 
 def test_an_index_is_the_same_whenever_it_is_built_and_read(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import pisa
 from espalier.collections import access
-from espalier.sparse import ciff, exchange, index, shards
+from espalier.sparse import ciff, exchange, index, inverted, shards
 from espalier.sparse.postings import Query, Side, bm25_side, learned_side
 from espalier.sparse.retrieval import search
 from espalier.sparse.shards import Text
@@ -136,7 +136,7 @@ def indexed(folder, docs):
         some = docs[start : start + 5000]
         texts = [Counter(words(f"{doc.title} {doc.text}")) for doc in some]
         weighed = [Text(text, {word: float(len(word)) for word in text}) for text in texts]
-        parts.append(shards.build([doc.doc_id for doc in some], weighed))
+        parts.append(inverted.invert(shards.build([doc.doc_id for doc in some], weighed)))
     index.seal(folder, index.build(folder, parts, block_size=40, k1=0.9, b=0.4))
     return index.read(folder)
 

@@ -19,7 +19,7 @@ from espalier.cli import main
 from espalier.collections import access
 from espalier.errors import EspalierError
 from espalier.evaluation import runs
-from espalier.sparse import ciff, index, retrieval, segments, shards
+from espalier.sparse import ciff, index, inverted, retrieval, segments, shards
 from espalier.sparse.names import Names
 
 DOC_IDS = ["D3", "D1", "D2", "empty", "a#b"]
@@ -102,7 +102,9 @@ def chain(tmp_path, view):
             "own_terms": False, "reordered": reordered, "delimiter": spec["segments"]["delimiter"],
         }  # fmt: skip
         indexes = tmp_path / "mine"
-        call("index", built, shards=tmp_path / "s", indexes=indexes, weights=tmp_path / "w.parquet")
+        call("invert", {}, shard=tmp_path / "s", inverted=tmp_path / "t")
+        written = {"indexes": indexes, "weights": tmp_path / "w.parquet"}
+        call("index", built, inverted=tmp_path / "t", **written)
         asked = {"weighting": spec, "bm25_scale": 1.0, "own_terms": False}
         queries = tmp_path / "q.parquet"
         call("encode-queries", asked, view=view, queries=queries)
@@ -243,7 +245,8 @@ def test_times_are_of_the_same_search(spec, chain, monkeypatch):
 
 def test_an_index_of_documents_knows_of_no_segments(tmp_path):
     shard = shards.build(["D#1", "D#2"], [shards.Text({"red": 1}, {"red": 2.0})] * 2)
-    index.seal(tmp_path / "i", index.build(tmp_path / "i", [shard], block_size=2, k1=K1, b=B))
+    turned = [inverted.invert(shard)]
+    index.seal(tmp_path / "i", index.build(tmp_path / "i", turned, block_size=2, k1=K1, b=B))
     read = index.read(tmp_path / "i")
     assert read.segments is None and list(read.ranked_ids) == ["D#1", "D#2"]
     assert retrieval.hits(read, 5, 10) == 5

@@ -1,7 +1,11 @@
-"""However the collection is cut into shards, merged indexes and runs have the same bytes."""
+"""However the collection is cut into shards, merged indexes and runs have the same bytes.
+
+A shard's jobs run while there is no other shard to look at.
+"""
 
 import json
 import random
+from contextlib import contextmanager
 
 import ir_datasets
 import numpy as np
@@ -110,6 +114,20 @@ def call(room, verb, out, settings, **paths):
     assert main([room, verb, *options, "--settings", json.dumps({"seed": 7, **settings})]) == 0
 
 
+@contextmanager
+def alone(part):
+    """While this lasts, a shard's folder has none beside it."""
+    others = [path for path in part.parent.iterdir() if path.is_dir() and path != part]
+    away = part.parent.with_name(f"{part.parent.name}-away")
+    away.mkdir()
+    for path in others:
+        path.rename(away / path.name)
+    yield
+    for path in others:
+        (away / path.name).rename(path)
+    away.rmdir()
+
+
 def sparse(folder, view, bert, cut):
     """The sparse room's part: its shards; indexes and runs below `folder`."""
     weighting = {"kind": "splade", "model": f"folder:{bert}", "max_length": 24}
@@ -117,13 +135,17 @@ def sparse(folder, view, bert, cut):
     for number, part in enumerate(parts):
         slice_ = {"weighting": weighting, "shard": number, "shards": cut}
         call("sparse", "encode", {"shard": part}, slice_, view=view)
+    inverted = [folder / "inverted" / part.name for part in parts]
+    for part, own in zip(parts, inverted, strict=True):
+        with alone(part):
+            call("sparse", "invert", {"inverted": own}, {}, shard=part)
     built = {"block_size": 8, "partition_by": "learned", "bits": 8, "k1": 0.9, "b": 0.4}
     built |= {"own_terms": False, "delimiter": None}
     indexes = [folder / "merged" / name for name in ("reordered", "splade")]
     for index in indexes:
         out = {"indexes": index, "weights": index.with_suffix(".parquet")}
         reordered = index.name == "reordered"
-        call("sparse", "index", out, {**built, "reordered": reordered}, shards=parts)
+        call("sparse", "index", out, {**built, "reordered": reordered}, inverted=inverted)
     asked = {"weighting": weighting, "bm25_scale": 1.0, "own_terms": False}
     queries = folder / "queries.parquet"
     call("sparse", "encode-queries", {"queries": queries}, asked, view=view)
@@ -158,8 +180,16 @@ def colbert(folder, view, bert, cut):
         call("colbert", "encode", {"shard": part}, slice_, view=view, model=model)
     indexes = [folder / "merged" / kept for kept in ("1", "0.5")]
     for index in indexes:
-        chosen = {**settings, "kept": index.name}
-        call("colbert", "index", {"index": index}, chosen, model=model, shards=parts)
+        kept = index.name
+        coder = folder / "quantizers" / kept
+        given = {"model": model, "shards": parts}
+        call("colbert", "quantizer", {"quantizer": coder}, {**settings, "kept": kept}, **given)
+        lists = [folder / "inverted" / kept / part.name for part in parts]
+        for number, (part, own) in enumerate(zip(parts, lists, strict=True)):
+            with alone(part):
+                given = {"quantizer": coder, "shard": part}
+                call("colbert", "invert", {"lists": own}, {"shard": number}, **given)
+        call("colbert", "index", {"index": index}, {}, quantizer=coder, lists=lists)
     out = {"runs": folder / "merged" / "runs", "counts": folder / "merged" / "counts.parquet"}
     searched = {"view": view, "model": model, "shards": parts, "indexes": indexes}
     call("colbert", "sweep", out, settings, **searched)

@@ -36,7 +36,7 @@ QUICK = [
     "--slurm-status-command=squeue", "--slurm-no-account",
     "--slurm-init-seconds-before-status-checks=1", "--seconds-between-status-checks=1",
     "--latency-wait=10",
-    "--set-threads", f"colbert_train={THREADS}", f"colbert_index={THREADS}",
+    "--set-threads", f"colbert_train={THREADS}",
 ]  # fmt: skip
 """A Slurm without accounting, and little waiting."""
 
@@ -103,7 +103,7 @@ def test_through_slurm_every_result_has_the_same_bytes(tmp_path):
 
     # Every job went through Slurm, and asked for what its shard needs.
     jobs = dict(line.split(" ", 1) for line in asked.splitlines())
-    assert said.count("submitted with SLURM jobid") == len(jobs) == 10
+    assert said.count("submitted with SLURM jobid") == len(jobs) == 15
     assert all(job.startswith("COMPLETED") for job in jobs.values())
     manifest = tmp_path / "slurm/results/smoke/collection/passages/manifest.json"
     memory = round(2000 + 0.120 * json.loads(manifest.read_text())["docs_count"] / 2)

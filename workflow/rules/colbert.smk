@@ -98,16 +98,76 @@ rule colbert_encode:
         " --threads {threads}"
 
 
-rule colbert_index:
-    """Embeddings of all slices -> approximate index of a share of each document's."""
+rule colbert_quantizer:
+    """Embeddings of all slices -> what codes a share of each document's, trained on a sample."""
     input:
         model="<results>/colbert/model",
         shards=expand(
             "<results>/colbert/shards/{shard}",
             shard=range(config["colbert"]["shards"]),
         ),
-        code=code("colbert.index", "colbert.static", "colbert.store")
+        code=code("colbert.quantizer", "colbert.static", "colbert.store")
         + [commands("colbert")],
+    output:
+        quantizer=directory("<results>/colbert/quantizers/{kept}"),
+        record="<results>/records/colbert-quantizer-{kept}.json",
+    log:
+        "<results>/logs/colbert-quantizer-{kept}.log",
+    benchmark:
+        "<results>/benchmarks/colbert-quantizer-{kept}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(2000, input_share=0.4),
+        runtime=minutes(30, mb_seconds=0.5),
+    params:
+        settings=settings_with("kept", "colbert.index"),
+    shell:
+        "espalier colbert quantizer --model {input.model} --shards {input.shards}"
+        " --quantizer {output.quantizer}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_invert:
+    """Embeddings of one slice, quantizer -> codes of a share of each document's, in its lists."""
+    input:
+        quantizer="<results>/colbert/quantizers/{kept}",
+        shard="<results>/colbert/shards/{shard}",
+        code=code("colbert.inverted", "colbert.static", "colbert.store")
+        + [commands("colbert")],
+    output:
+        lists=directory("<results>/colbert/inverted/{kept}/{shard}"),
+        record="<results>/records/colbert-invert-{kept}-{shard}.json",
+    log:
+        "<results>/logs/colbert-invert-{kept}-{shard}.log",
+    benchmark:
+        "<results>/benchmarks/colbert-invert-{kept}-{shard}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(2000, input_share=1.5),
+        runtime=minutes(30, mb_seconds=1),
+    params:
+        settings=settings_with("shard"),
+    shell:
+        "espalier colbert invert --quantizer {input.quantizer} --shard {input.shard}"
+        " --lists {output.lists}"
+        " --record {output.record} --settings {params.settings:q} --log {log}"
+        " --threads {threads}"
+
+
+rule colbert_index:
+    """Quantizer, lists of all slices -> approximate index of a share of each document's."""
+    input:
+        quantizer="<results>/colbert/quantizers/{kept}",
+        lists=expand(
+            "<results>/colbert/inverted/{{kept}}/{shard}",
+            shard=range(config["colbert"]["shards"]),
+        ),
+        code=code("colbert.index") + [commands("colbert")],
     output:
         index=directory("<results>/colbert/indexes/{kept}"),
         record="<results>/records/colbert-index-{kept}.json",
@@ -117,14 +177,14 @@ rule colbert_index:
         "<results>/benchmarks/colbert-index-{kept}.tsv"
     conda:
         "../../envs/espalier.yaml"
-    threads: all_cores()
+    threads: 1
     resources:
-        mem_mb=memory(2000, input_share=0.4),
-        runtime=minutes(30, mb_seconds=0.5),
+        mem_mb=memory(2000),
+        runtime=minutes(30, mb_seconds=0.1),
     params:
-        settings=settings_with("kept", "colbert.index"),
+        settings=settings(),
     shell:
-        "espalier colbert index --model {input.model} --shards {input.shards}"
+        "espalier colbert index --quantizer {input.quantizer} --lists {input.lists}"
         " --index {output.index}"
         " --record {output.record} --settings {params.settings:q} --log {log}"
         " --threads {threads}"

@@ -100,11 +100,11 @@ def source_of(weighting):
     return WEIGHTINGS[weighting].get("of", weighting)
 
 
-def shards_of(wildcards):
-    """All shards that a weighting's indexes are built from."""
+def inverted_of(wildcards):
+    """All inverted shards that a weighting's indexes are merged from."""
     source = source_of(wildcards.weighting)
     shards = range(config["sparse"]["shards"])
-    return expand(f"<results>/sparse/{source}/shards/{{shard}}", shard=shards)
+    return expand(f"<results>/sparse/{source}/inverted/{{shard}}", shard=shards)
 
 
 def expansions_of(wildcards):
@@ -423,10 +423,10 @@ def record_files():
         names += [f"colbert-{verb}" for verb in ["train", "sweep", "latency"]]
         if config["colbert"]["store"]["bits"] < 16:
             names.append("colbert-codec")
-        names += expand("colbert-index-{kept}", kept=KEPT)
-        names += expand(
-            "colbert-encode-{shard}", shard=range(config["colbert"]["shards"])
-        )
+        shards = range(config["colbert"]["shards"])
+        names += expand("colbert-{verb}-{kept}", verb=["quantizer", "index"], kept=KEPT)
+        names += expand("colbert-invert-{kept}-{shard}", kept=KEPT, shard=shards)
+        names += expand("colbert-encode-{shard}", shard=shards)
     if "sparse" in PAPERS:
         names += ["sparse-retrieve", "sparse-latency"]
         names += expand(
@@ -436,7 +436,7 @@ def record_files():
         )
         for weighting in {source_of(name): None for name in WEIGHTINGS}:
             shards = range(config["sparse"]["shards"])
-            verbs = ["encode"]
+            verbs = ["encode", "invert"]
             if "model" in WEIGHTINGS[weighting].get("expansion", {}):
                 verbs.append("expand")
             names += expand(

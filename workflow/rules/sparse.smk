@@ -62,10 +62,35 @@ rule sparse_encode:
         " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
 
 
-rule sparse_index:
-    """Shards -> a weighting's indexes of both weights and of each, and their distributions."""
+rule sparse_invert:
+    """Frequencies and learned weights of one slice -> the same, term by term."""
     input:
-        shards=shards_of,
+        shard="<results>/sparse/{weighting}/shards/{shard}",
+        code=code("sparse.inverted") + [commands("sparse")],
+    output:
+        inverted=directory("<results>/sparse/{weighting}/inverted/{shard}"),
+        record="<results>/records/sparse-invert-{weighting}-{shard}.json",
+    log:
+        "<results>/logs/sparse-invert-{weighting}-{shard}.log",
+    benchmark:
+        "<results>/benchmarks/sparse-invert-{weighting}-{shard}.tsv"
+    conda:
+        "../../envs/espalier.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(1000, input_share=8),
+        runtime=minutes(10, mb_seconds=0.5),
+    params:
+        settings=settings(),
+    shell:
+        "espalier sparse invert --shard {input.shard} --inverted {output.inverted}"
+        " --record {output.record} --settings {params.settings:q} --log {log} --threads {threads}"
+
+
+rule sparse_index:
+    """Inverted slices -> a weighting's indexes of both weights and of each, their distributions."""
+    input:
+        inverted=inverted_of,
         code=code("sparse.index", "sparse.weights") + [commands("sparse")],
     output:
         indexes=directory("<results>/sparse/{weighting}/indexes/{weighting}"),
@@ -84,7 +109,7 @@ rule sparse_index:
     params:
         settings=index_settings,
     shell:
-        "espalier sparse index --shards {input.shards} --indexes {output.indexes}"
+        "espalier sparse index --inverted {input.inverted} --indexes {output.indexes}"
         " --weights {output.weights} --record {output.record}"
         " --settings {params.settings:q} --log {log} --threads {threads}"
 

@@ -124,34 +124,66 @@ def encode(job: Job) -> dict[str, Any]:
     }
 
 
-@room.stage(inputs=("model", "shards+"), outputs=("index",))
-def index(job: Job) -> dict[str, Any]:
-    """Build the approximate index of all shards' embeddings, or of a share of them."""
+@room.stage(inputs=("model", "shards+"), outputs=("quantizer",))
+def quantizer(job: Job) -> dict[str, Any]:
+    """Train what codes embeddings on a sample of all shards', or of a share of them."""
     import json
 
     import numpy as np
 
-    from espalier.colbert import index as ann
+    from espalier.colbert import quantizer as coder
     from espalier.colbert import static, store
 
-    shards = store.open_store(job.paths("shards")).shards
+    shards = store.opened(job.paths("shards"))
     store.verify(job.paths("shards"))
     vocabulary = json.loads((job.path("model") / "config.json").read_text())["vocab_size"]
     frequencies = np.stack(
         [f(shards, vocabulary) for f in (store.frequency, store.document_frequency)]
     )
     share = float(job.settings["kept"])
-    kept = [static.kept(s.tokens, s.offsets, frequencies[0], share) for s in shards]
-    built, plan = ann.build(shards, kept, **job.settings["colbert"]["index"], seed=job.seed)
-    size = ann.write(job.out("index"), built, frequencies, shards, share)
-    documents = sum(len(shard.doc_ids) for shard in shards)
+    counts = [static.count(s.offsets, share) for s in shards]
+    kept = (static.kept(s.tokens, s.offsets, frequencies[0], share) for s in shards)
+    index, plan = coder.train(
+        shards, counts, kept, **job.settings["colbert"]["index"], seed=job.seed
+    )
+    coder.write(job.out("quantizer"), index, frequencies, shards, share)
     return {
-        "documents": documents,
-        "embeddings": built.ntotal,
-        "embeddings_per_document": built.ntotal / max(documents, 1),
-        "index_bytes": size,
+        "embeddings": sum(counts),
         "partitions": plan.partitions,
         "training_points": plan.sample,
+    }
+
+
+@room.stage(inputs=("quantizer", "shard"), outputs=("lists",))
+def invert(job: Job) -> dict[str, Any]:
+    """Code one shard's embeddings, as inverted lists."""
+    from espalier.colbert import inverted, static, store
+    from espalier.colbert import quantizer as coder
+
+    trained = coder.read(job.path("quantizer"))
+    (shard,) = store.opened([job.path("shard")])
+    store.verify([job.path("shard")])
+    first = coder.first_of(trained, job.settings["shard"], shard, job.path("shard"))
+    kept = static.kept(shard.tokens, shard.offsets, trained.frequencies[0], trained.about.kept)
+    lists = inverted.invert(trained.index, shard, kept, first)
+    inverted.write(job.out("lists"), lists, trained.digest)
+    return {"documents": len(shard.doc_ids), "embeddings": len(lists.numbers)}
+
+
+@room.stage(inputs=("quantizer", "lists+"), outputs=("index",))
+def index(job: Job) -> dict[str, Any]:
+    """Join the inverted lists of all shards into the approximate index."""
+    from espalier.colbert import index as ann
+    from espalier.colbert import quantizer as coder
+
+    trained = coder.read(job.path("quantizer"))
+    described = ann.write(job.out("index"), trained, job.paths("lists"))
+    documents = sum(trained.about.documents)
+    return {
+        "documents": documents,
+        "embeddings": described["indexed"],
+        "embeddings_per_document": described["indexed"] / max(documents, 1),
+        "index_bytes": (job.out("index") / ann.INDEX).stat().st_size,
     }
 
 

@@ -34,13 +34,25 @@ def kept(
     return chosen
 
 
+def count(offsets: NDArray[np.int64], share: float) -> int:
+    """How many of a shard's embeddings are `kept`."""
+    return int(stay(np.diff(offsets), share).sum())
+
+
+def stay(lengths: NDArray[np.int64], share: float) -> NDArray[np.float64]:
+    """How many embeddings documents of these lengths keep: float64[n], whole numbers.
+
+    The product is rounded, as 0.07 of 100 must be 7.
+    """
+    return np.ceil(np.round(share * lengths, 9))
+
+
 def rarest(count: NDArray[np.int64], lengths: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
     """`kept` of documents one after another: frequencies int64[n], their lengths in embeddings."""
     document = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(len(count)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     order = np.lexsort((position, count, position > 0, document))
     chosen = np.zeros(len(count), dtype=np.bool_)
-    # Sorted by document, so that the n-th of a document is where its n-th embedding was; the
-    # product is rounded, as 0.07 of 100 must be 7.
-    chosen[order] = position < np.ceil(np.round(share * lengths, 9))[document]
+    # Sorted by document, so that the n-th of a document is where its n-th embedding was.
+    chosen[order] = position < stay(lengths, share)[document]
     return chosen

@@ -159,8 +159,8 @@ def verify(folders: Sequence[Path]) -> None:
                 raise EspalierError(f"{folder / name}: damaged; delete {folder} and run again")
 
 
-def open_store(folders: Sequence[Path]) -> Store:
-    """Open shards in the order given; EspalierError when two have other encoders or dimensions."""
+def opened(folders: Sequence[Path]) -> list[Shard]:
+    """The shards, in the order given; EspalierError when two have other encoders or dimensions."""
     shards = [read(folder) for folder in folders]
     for folder, shard in zip(folders, shards, strict=True):
         alike = shard.dimensions == shards[0].dimensions
@@ -168,6 +168,12 @@ def open_store(folders: Sequence[Path]) -> Store:
             raise EspalierError(
                 f"{folder}: made by another encoder than {folders[0]}; delete it and run again"
             )
+    return shards
+
+
+def open_store(folders: Sequence[Path]) -> Store:
+    """Open shards as one numbering; EspalierError when they do not fit together."""
+    shards = opened(folders)
     lengths = np.concatenate([np.diff(shard.offsets) for shard in shards])
     return Store(
         shards,

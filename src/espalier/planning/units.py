@@ -145,18 +145,29 @@ def tested(extent: Extent, paper: str) -> float:
 
 def partitions(embeddings: float, config: Config) -> tuple[int, int]:
     """Partitions of an index of so many embeddings, and embeddings that it is trained on."""
-    from espalier.colbert.index import plan
+    from espalier.colbert.quantizer import plan
 
     index = config["colbert"]["index"]
     planned = plan(int(embeddings), index["sample"], index["bits"])
     return planned.partitions, planned.sample
 
 
-def indexing(config: Config, extent: Extent, record: Mapping[str, Any]) -> tuple[float, ...]:
-    """Embeddings that are coded; distances to centroids, in 25 rounds of k-means and once."""
-    kept = extent.embeddings * float(record["settings"]["kept"])
-    lists, sample = partitions(kept, config)
-    return kept, lists * (25 * sample + kept)
+def quantizing(config: Config, extent: Extent, record: Mapping[str, Any]) -> tuple[float, ...]:
+    """Embeddings that are read; distances to centroids in 25 rounds of k-means."""
+    lists, sample = partitions(kept(extent, record), config)
+    return extent.embeddings, lists * 25 * sample
+
+
+def coding(config: Config, extent: Extent, record: Mapping[str, Any]) -> tuple[float, ...]:
+    """Embeddings of one shard that are coded; distances to centroids."""
+    coded = kept(extent, record)
+    each = coded / config["colbert"]["shards"]
+    return each, partitions(coded, config)[0] * each
+
+
+def kept(extent: Extent, record: Mapping[str, Any]) -> float:
+    """Embeddings of the index whose share ends its jobs' names ('colbert-invert-0.5-3')."""
+    return extent.embeddings * float(record["name"].split("-")[2])
 
 
 def searching(config: Config, extent: Extent, queries: float) -> tuple[float, ...]:
@@ -194,7 +205,7 @@ def sparse_latency(config: Config, extent: Extent, record: Mapping[str, Any]) ->
 def jobs_like(config: Config, sample: Run, record: Mapping[str, Any]) -> float:
     """Jobs of the planned run that one job of the sample stands for."""
     for paper in SHARDED:
-        if record["stage"] in (f"{paper} encode", f"{paper} expand"):
+        if record["stage"] in (f"{paper} encode", f"{paper} expand", f"{paper} invert"):
             return float(config[paper]["shards"] / sample.config[paper]["shards"])
     return 1.0
 
@@ -229,13 +240,16 @@ STAGES: Mapping[str, Units] = {
     "colbert train": lambda c, e, r: (e.triples,),
     "colbert codec": nothing,
     "colbert encode": per_shard("colbert"),
-    "colbert index": indexing,
+    "colbert quantizer": quantizing,
+    "colbert invert": coding,
+    "colbert index": lambda c, e, r: (kept(e, r),),
     "colbert sweep": lambda c, e, r: searching(c, e, tested(e, "colbert")),
     "colbert latency": lambda c, e, r: searching(
         c, e, min(c["colbert"]["latency"]["queries"], tested(e, "colbert"))
     ),
     "sparse expand": per_shard("sparse"),
     "sparse encode": per_shard("sparse"),
+    "sparse invert": per_shard("sparse"),
     "sparse index": lambda c, e, r: (e.documents["passages"],),
     "sparse encode-queries": lambda c, e, r: (tested(e, "sparse"),),
     "sparse retrieve": lambda c, e, r: (

@@ -72,14 +72,24 @@ def slice_of(job: Job) -> tuple[int, list[str], list[str]]:
     return start, [d.doc_id for d in docs], [f"{d.title} {d.text}".strip() for d in docs]
 
 
-@room.stage(inputs=("shards+",), outputs=("indexes", "weights"))
+@room.stage(inputs=("shard",), outputs=("inverted",))
+def invert(job: Job) -> dict[str, Any]:
+    """One shard's postings, term by term."""
+    from espalier.sparse import inverted, shards
+
+    found = inverted.invert(shards.read(job.path("shard")))
+    inverted.write(job.out("inverted"), found)
+    return {"documents": len(found.doc_ids), "postings": len(found.docs)}
+
+
+@room.stage(inputs=("inverted+",), outputs=("indexes", "weights"))
 def index(job: Job) -> dict[str, Any]:
     """Dual-weight and single-weight indexes of all shards, and how the weights are distributed."""
     from espalier.sparse import index as dual
-    from espalier.sparse import shards, weights
+    from espalier.sparse import inverted, weights
 
     settings = job.settings
-    parts = [shards.read(path) for path in job.paths("shards")]
+    parts = [inverted.read(path) for path in job.paths("inverted")]
     found: dict[str, Any] = {}
     for support in dual.SUPPORTS:
         folder = job.out("indexes") / support

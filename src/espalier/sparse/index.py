@@ -11,9 +11,13 @@ learned units of one BM25 unit.
 Where documents were weighed by segments, the index is of segments: a document number below is a
 segment's, a doc_id its id, and `documents`, `document` (segments.py) say whose each is.
 
-Memory to build: the documents of one chunk (`CHUNK`) and a few numbers for each document and each
+It is merged from inverted shards (inverted.py), each made by a job of its own: a term's list is its
+lists in all shards, one after another.
+
+Memory to merge: the postings of one chunk (`CHUNK`) and a few numbers for each document and each
 term; the postings are written straight to their memory-mapped files, whose pages the system can
-drop. The block partition then takes about 30 bytes for each posting of the longest list.
+drop. Reordering takes four bytes for each posting. The block partition takes two, and about 30 for
+each of the longest list.
 """
 
 import json
@@ -29,16 +33,16 @@ from numpy.lib.format import open_memmap
 from espalier.errors import EspalierError
 from espalier.files import reserve, sha256_of
 from espalier.sparse import blocks, bm25, names, quantize, reorder, segments
+from espalier.sparse.inverted import Inverted, places
 from espalier.sparse.names import Names
 from espalier.sparse.postings import Partition, Postings, Weights
 from espalier.sparse.segments import Segments
-from espalier.sparse.shards import Shard
 
 VERSION = 3
 """Layout of the folder; another one is refused."""
 
-CHUNK = 50_000
-"""Documents that are indexed at once."""
+CHUNK = 3_000_000
+"""Postings that are merged at once."""
 
 MOST_DOCUMENTS = 2**32 - 2
 """Document numbers are 32 bits wide, and the sentinel is one more than the last."""
@@ -68,76 +72,45 @@ class Index(NamedTuple):
         return self.segments.documents if self.segments else self.doc_ids
 
 
-class Documents(NamedTuple):
-    """Documents of several shards, document-major, with the collection's term numbers."""
+class Chunk(NamedTuple):
+    """Some postings of one shard, term after term, in the collection's numbers."""
 
-    lengths: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    """Postings of each document."""
     terms: npt.NDArray[np.int64]
+    docs: npt.NDArray[np.int64]
     frequency: npt.NDArray[np.float64]
     learned: npt.NDArray[np.float32]
 
 
 class Source:
-    """All shards as one collection, read in chunks.
+    """All inverted shards as one collection, read in chunks.
 
     With `own_terms`, only terms that stand in a document keep their learned weight.
     """
 
-    def __init__(self, shards: Sequence[Shard], own_terms: bool) -> None:
+    def __init__(self, shards: Sequence[Inverted], own_terms: bool) -> None:
         self.shards, self.own_terms = shards, own_terms
         sizes = [len(shard.doc_ids) for shard in shards]
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.documents = checked_size(int(self.first[-1]))
+        self.lengths = np.concatenate([np.zeros(0, np.int64), *(s.lengths for s in shards)])
         self.lexicon = sorted({term for shard in shards for term in shard.lexicon})
         numbers = {term: i for i, term in enumerate(self.lexicon)}
         self.numbers = [np.array([numbers[t] for t in s.lexicon], np.int64) for s in shards]
 
-    def chunks(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Documents]:
-        """The documents, `CHUNK` at a time; `order` int64[D] names old numbers in a new order."""
-        for start in range(0, self.documents, CHUNK):
-            stop = min(start + CHUNK, self.documents)
-            yield self.some(np.arange(start, stop) if order is None else order[start:stop])
-
-    def some(self, wanted: npt.NDArray[np.int64]) -> Documents:
-        """The documents with the numbers `wanted`, in that order."""
-        home = np.searchsorted(self.first, wanted, side="right") - 1
-        begin, sizes = np.empty_like(wanted), np.empty_like(wanted)
-        lengths = np.empty_like(wanted)
-        for s in np.unique(home):
-            here = home == s
-            local = wanted[here] - self.first[s]
-            shard = self.shards[s]
-            begin[here] = shard.doc_begin[local]
-            sizes[here] = shard.doc_begin[local + 1] - shard.doc_begin[local]
-            lengths[here] = shard.lengths[local]
-        stop = np.cumsum(sizes)
-        place = np.arange(stop[-1] if len(stop) else 0)
-        place += np.repeat(begin - (stop - sizes), sizes)
-        owner = np.repeat(home, sizes)
-        terms = np.empty(len(place), np.int64)
-        frequency, learned = np.empty(len(place)), np.empty(len(place), np.float32)
-        for s in np.unique(home):
-            here = owner == s
-            shard = self.shards[s]
-            terms[here] = self.numbers[s][shard.terms[place[here]]]
-            frequency[here] = shard.frequency[place[here]]
-            learned[here] = shard.learned[place[here]]
-        quantize.checked(learned, "learned weights")
-        if self.own_terms:
-            learned = np.where(frequency > 0, learned, 0).astype(np.float32)
-        return Documents(lengths, sizes, terms, frequency, learned)
-
-
-def supported(documents: Documents, support: str) -> Documents:
-    """The documents with the postings of a support alone."""
-    lengths, sizes, terms, frequency, learned = documents
-    sides = {"bm25": frequency > 0, "learned": learned > 0}
-    kept = sides["bm25"] | sides["learned"] if support == "union" else sides[support]
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    sizes = np.bincount(owner[kept], minlength=len(sizes))
-    return Documents(lengths, sizes, terms[kept], frequency[kept], learned[kept])
+    def chunks(self, support: str) -> Iterator[Chunk]:
+        """The postings of a support, those of at most `CHUNK` at a time; a term's in order."""
+        for shard, first, numbers in zip(self.shards, self.first, self.numbers, strict=False):
+            for start in range(0, len(shard.docs), CHUNK):
+                stop = min(start + CHUNK, len(shard.docs))
+                frequency = shard.frequency[start:stop].astype(np.float64)
+                learned = shard.learned[start:stop]
+                if self.own_terms:
+                    learned = np.where(frequency > 0, learned, 0).astype(np.float32)
+                sides = {"bm25": frequency > 0, "learned": learned > 0}
+                kept = sides["bm25"] | sides["learned"] if support == "union" else sides[support]
+                terms = np.repeat(numbers, np.diff(shard.term_begin.clip(start, stop)))
+                docs = first + shard.docs[start:stop]
+                yield Chunk(terms[kept], docs[kept], frequency[kept], learned[kept])
 
 
 def checked_size(documents: int) -> int:
@@ -152,7 +125,7 @@ def checked_size(documents: int) -> int:
 
 def build(
     folder: Path,
-    shards: Sequence[Shard],
+    shards: Sequence[Inverted],
     *,
     block_size: int,
     k1: float,
@@ -172,8 +145,8 @@ def build(
     float32 weights. `support`: both sides' postings (union), or those of one side; a posting's BM25
     weight before quantisation is the same in all. With `own_terms`, only terms that stand in a
     document keep their learned weight. With a `delimiter` the shards are of segments whose ids
-    have it after their doc_ids. Raises EspalierError for a doc_id that occurs twice, for negative,
-    NaN or infinite learned weights, and for a segment's id without a doc_id.
+    have it after their doc_ids. Raises EspalierError for a doc_id that occurs twice, and for a
+    segment's id without a doc_id.
     """
     doc_ids = names.joined(shard.doc_ids for shard in shards)
     twice = names.repeated(doc_ids)
@@ -183,20 +156,16 @@ def build(
         )
     source = Source(shards, own_terms)
     vocabulary = len(source.lexicon)
-    frequency, document_frequency = (np.zeros(vocabulary, np.int64) for _ in range(2))
-    total = 0
-    for documents in source.chunks():
-        frequency += np.bincount(supported(documents, support).terms, minlength=vocabulary)
-        present = documents.terms[documents.frequency > 0]
-        document_frequency += np.bincount(present, minlength=vocabulary)
-        total += int(documents.lengths.sum())
+    total = int(source.lengths.sum())
     mean_length = total / source.documents if total else 1.0
+    document_frequency = frequencies(source, "bm25")
+    frequency = frequencies(source, support)
 
-    def lexical(documents: Documents) -> npt.NDArray[np.float64]:
+    def lexical(chunk: Chunk) -> npt.NDArray[np.float64]:
         return bm25.weights(
-            documents.frequency,
-            np.repeat(documents.lengths, documents.sizes).astype(np.float64),
-            document_frequency[documents.terms].astype(np.float64),
+            chunk.frequency,
+            source.lengths[chunk.docs].astype(np.float64),
+            document_frequency[chunk.terms].astype(np.float64),
             source.documents,
             mean_length,
             k1,
@@ -204,12 +173,11 @@ def build(
         )
 
     largest = {"bm25": 0.0, "learned": 0.0}
-    for documents in source.chunks():
-        kept = supported(documents, support)
-        largest["bm25"] = max(largest["bm25"], float(lexical(kept).max(initial=0)))
-        largest["learned"] = max(largest["learned"], float(kept.learned.max(initial=0)))
+    for chunk in source.chunks(support):
+        largest["bm25"] = max(largest["bm25"], float(lexical(chunk).max(initial=0)))
+        largest["learned"] = max(largest["learned"], float(chunk.learned.max(initial=0)))
 
-    order = bisection(source, support, vocabulary) if reordered else None
+    order = bisection(source, support) if reordered else None
     begin = np.concatenate([[0], np.cumsum(frequency + 1)]).astype(np.int64)
     folder.mkdir(parents=True)
     kind = np.uint8 if bits else np.float32
@@ -219,19 +187,19 @@ def build(
     }
     for name in files:
         reserve(folder / f"{name}.npy")
-    cursor, first = begin[:-1].copy(), 0
-    for documents in source.chunks(order):
-        kept = supported(documents, support)
-        weights_b = quantize.postings(lexical(kept), largest["bm25"], bits)
-        weights_l = quantize.postings(kept.learned, largest["learned"], bits)
-        fill(first, kept.sizes, kept.terms, weights_b, weights_l, cursor, *files.values())
-        first += len(kept.sizes)
+    cursor = begin[:-1].copy()
+    for chunk in source.chunks(support):
+        at = places(chunk.terms, cursor)
+        files["docs"][at] = chunk.docs
+        files["bm25"][at] = quantize.postings(lexical(chunk), largest["bm25"], bits)
+        files["learned"][at] = quantize.postings(chunk.learned, largest["learned"], bits)
     files["docs"][begin[1:] - 1] = source.documents
+    if order is not None:
+        renumber(order, begin, *files.values())
+        doc_ids = Names.of(doc_ids[i] for i in order.tolist())
 
     driving = partition_by if support == "union" else support
     finish(folder, files, begin, block_size, driving)
-    if order is not None:
-        doc_ids = Names.of(doc_ids[i] for i in order.tolist())
     doc_ids.write(folder, "doc_ids")
     if delimiter is not None:
         segments.write(folder, segments.grouped(doc_ids, delimiter))
@@ -254,41 +222,55 @@ def build(
     }
 
 
-@numba.njit(cache=True)
-def fill(
-    first: int,
-    sizes: npt.NDArray[np.int64],
-    terms: npt.NDArray[np.int64],
+def frequencies(source: Source, support: str) -> npt.NDArray[np.int64]:
+    """Postings of each term in a support: int64[V]."""
+    found = np.zeros(len(source.lexicon), np.int64)
+    for chunk in source.chunks(support):
+        found += np.bincount(chunk.terms, minlength=len(found))
+    return found
+
+
+def bisection(source: Source, support: str) -> npt.NDArray[np.int64]:
+    """Old document numbers in an order that puts documents with the same terms together."""
+    sizes = np.zeros(source.documents, np.int64)
+    for chunk in source.chunks(support):
+        sizes += np.bincount(chunk.docs, minlength=len(sizes))
+    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    terms, cursor = np.empty(int(begin[-1]), np.int32), begin[:-1].copy()
+    for chunk in source.chunks(support):
+        terms[places(chunk.docs, cursor)] = chunk.terms
+    return reorder.bisection(terms, begin, len(source.lexicon))
+
+
+def renumber(
+    order: npt.NDArray[np.int64],
+    begin: npt.NDArray[np.int64],
+    docs: npt.NDArray[np.uint32],
     weights_b: Weights,
     weights_l: Weights,
-    cursor: npt.NDArray[np.int64],
-    docs: npt.NDArray[np.uint32],
-    bm25_out: Weights,
-    learned_out: Weights,
 ) -> None:
-    """Put the postings of documents first, first + 1, … at the cursors of their lists."""
-    place = 0
-    for i in range(len(sizes)):
-        for _ in range(sizes[i]):
-            at = cursor[terms[place]]
-            docs[at] = first + i
-            bm25_out[at], learned_out[at] = weights_b[place], weights_l[place]
-            cursor[terms[place]] = at + 1
-            place += 1
+    """Give documents their new numbers, order[new] = old, and lists that order; sentinels stay."""
+    new = np.empty(len(order), np.uint32)
+    new[order] = np.arange(len(order), dtype=np.uint32)
+    sort_lists(new, begin, docs, weights_b, weights_l)
 
 
-def bisection(source: Source, support: str, vocabulary: int) -> npt.NDArray[np.int64]:
-    """Old document numbers in an order that puts documents with the same terms together.
-
-    Memory: four bytes for each posting.
-    """
-    sizes, terms = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    for documents in source.chunks():
-        kept = supported(documents, support)
-        sizes.append(kept.sizes)
-        terms.append(kept.terms.astype(np.int32))
-    doc_begin = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-    return reorder.bisection(np.concatenate(terms), doc_begin, vocabulary)
+@numba.njit(cache=True)
+def sort_lists(
+    new: npt.NDArray[np.uint32],
+    begin: npt.NDArray[np.int64],
+    docs: npt.NDArray[np.uint32],
+    weights_b: Weights,
+    weights_l: Weights,
+) -> None:
+    """Replace document d by new[d] in every list but in its sentinel, and sort the list by that."""
+    for term in range(len(begin) - 1):
+        own = slice(begin[term], begin[term + 1] - 1)
+        moved = new[docs[own]]
+        by_number = np.argsort(moved)
+        docs[own] = moved[by_number]
+        weights_b[own] = weights_b[own][by_number]
+        weights_l[own] = weights_l[own][by_number]
 
 
 def finish(

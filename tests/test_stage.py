@@ -1,5 +1,7 @@
 import argparse
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -42,6 +44,14 @@ def test_outputs_and_record_are_written(tmp_path, run):
     assert output["bytes"] == 21
     assert output["path"] == "deep/out.txt"
     assert record["cost"]["peak_memory_bytes"] > 1_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere getrusage is all there is")
+def test_peak_memory_is_not_that_of_the_process_that_started_this_one():
+    held = b"x" * (200 << 20)
+    program = "from espalier.stage import peak_memory_bytes; print(peak_memory_bytes())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert 1 << 20 < int(done.stdout) < len(held)
 
 
 def test_a_failing_stage_leaves_the_old_output_and_nothing_else(tmp_path, run):

@@ -46,7 +46,7 @@ def test_joined_lists_are_the_index_of_one_process(
         folders = made.lists_of(tmp_path / name, coder, opened, kept)
         expected = sequential(quantizer.read(tmp_path / "q"), everything, stays, 1200)
         assert (b"sprs" in expected) == (name == "few")
-        for group in (1, 300, 1 << 20):
+        for group in (1, 300, 1 << 18):
             monkeypatch.setattr(inverted, "GROUP", group)
             assert inverted.join(tmp_path / "i", coder.index, folders) == stays.sum()
             assert (tmp_path / "i").read_bytes() == expected

@@ -33,7 +33,7 @@ from espalier.colbert.store import Shard
 from espalier.errors import EspalierError
 from espalier.text import batching
 
-GROUP = 1 << 20
+GROUP = 1 << 18
 """Embeddings of lists that are joined at once."""
 
 DESCRIPTION = "inverted.json"

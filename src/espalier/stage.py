@@ -256,10 +256,9 @@ def peak_memory_bytes() -> int:
     On Linux from /proc: what getrusage says there is never less than the peak of the process that
     started this one.
     """
-    if sys.platform == "linux":
-        return (
-            int(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) * 1024
-        )
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -128,6 +128,8 @@ def pruning_counts(work: np.ndarray, p: int) -> dict[str, np.ndarray]:
         "relevant_retrieved": work // 40,
         "embeddings": np.full(len(work), p),
         "index_bytes": 24 * np.full(len(work), 7),
+        "store_bytes": 260 * np.full(len(work), 7),
+        "store_embeddings": np.full(len(work), 7),
         **tokens,
     }
 

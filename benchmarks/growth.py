@@ -1,114 +1,225 @@
 """How time and memory of each stage grow with the collection (`make bench-growth`).
 
-The demo's chain runs on 1, 2 and 4 times as many documents, all else the same: few queries, short
-training, so few embeddings taken (k') that a query retrieves a part of the smallest collection.
-From the three costs c1, c2, c4 of a stage follows the exponent of the part that grows,
-cost = a + b n^e: e = log2((c4 - c2) / (c2 - c1)). A stage counts as flat when its largest cost is
-not a tenth above its smallest: what it does is set by queries and training, or too short to show.
+The demo's chain runs on 2,500, 5,000 and 10,000 of its passages (1,000, 2,000 and 4,000 of its long
+documents), and on 250, where nearly all is start-up; all else is the same: few queries, short
+training, so few embeddings taken (k') that a query retrieves a part of a collection. The two
+smaller sizes run twice: what two runs differ by is the noise.
+
+The cost of a stage is a + b n^e. For each e the best a and b, none negative, follow by least
+squares of relative errors; the e that fits best is the exponent, and those that fit about as well
+are its 95% interval (chi-square below its minimum + 3.84, at the noise measured). A stage is flat
+when a constant fits about as well: what it does is set by queries and training, or too short to
+show.
+
+Distances to an index's centroids, few in a collection this small, are counted and timed on their
+own (as `espalier plan` does): they grow as n^1.5 in a large one.
 """
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks import ratios
 from espalier import config as configuration
-from espalier.planning import sampling
-from espalier.planning.sampling import Run, Size
+from espalier.planning import estimate, plan, sampling, units
+from espalier.planning.sampling import Config, Run, Size
 
 ROOT = Path(__file__).resolve().parents[1]
-SIZES = (500, 1000, 2000)
-QUERIES, STEPS, K_PRIME = 10, 4, 24
+SIZES = (250, 2500, 5000, 10_000)
+PAGES = (100, 1000, 2000, 4000)
+REPEATED = (250, 2500)
+QUERIES = {"train": 10, "dev": 2, "test": 4}
+K_PRIME = 24
 MS_MARCO = 8_841_823
-FLAT = 1.1
+EXPONENTS = np.arange(0, 201) / 100
+CLOSE = 3.84
+"""What chi-square may rise by within a 95% interval of one parameter."""
+LEAST_NOISE = 0.01
+
+LARGE_ENCODER = (12, 768)
+"""Layers and width of the encoder that config/msmarco-passage.yaml names."""
+ENCODER_WIDTH = 384
+"""Of the demo's."""
+
+Values = NDArray[np.float64]
 
 
 class Growth(NamedTuple):
     """How one cost of one stage grows."""
 
     stage: str
-    costs: tuple[float, float, float]
-    """CPU seconds of all jobs, or peak bytes of the largest, at each size."""
+    costs: Values
+    """float64[sizes]: CPU seconds of all jobs, or peak bytes of the largest; a mean of rounds."""
     exponent: float
-    """0 for a flat stage."""
-    extrapolated: float
-    """The cost for MS MARCO's passages."""
+    low: float
+    high: float
+    """The exponent's 95% interval."""
+    flat: bool
+    at_scale: tuple[float, float, float]
+    """For MS MARCO's passages: at the exponent, and at the ends of its interval."""
 
 
-def growth(stage: str, sizes: Sequence[int], costs: tuple[float, float, float]) -> Growth:
-    """The exponent of the growing part, at most 2 and at least 0, and where it leads."""
-    first, second, third = costs
-    if third < FLAT * first:
-        return Growth(stage, costs, 0.0, max(costs))
-    rise = max(second - first, 1e-9 * third)
-    exponent = min(max(math.log2(max(third - second, 1e-9 * third) / rise), 0.0), 2.0)
-    # Least squares would weigh three points; the two ends fix a and b for this exponent.
-    factor = (third - first) / (sizes[2] ** max(exponent, 0.01) - sizes[0] ** max(exponent, 0.01))
-    reached = third + factor * (MS_MARCO ** max(exponent, 0.01) - sizes[2] ** max(exponent, 0.01))
-    return Growth(stage, costs, exponent, reached)
+def growth(
+    stage: str, sizes: Sequence[int], costs: Values, noise: float, known: Values | None = None
+) -> Growth:
+    """The exponent of the growing part, its interval, and where they lead.
+
+    `costs` float64[sizes] have errors of `noise` times themselves. `known` float64[sizes + 1] is a
+    part of them, and of the cost for MS MARCO, that is known and does not count in the exponent.
+    """
+    known = np.zeros(len(sizes) + 1) if known is None else known
+    rest = np.maximum(costs - known[:-1], 0.01 * costs)
+    n = np.array(sizes, dtype=np.float64)
+    models = [estimate.fitted((n**e)[:, None], rest) for e in EXPONENTS]
+    misses = np.array(
+        [
+            (((a + b * n**e - rest) / (noise * costs)) ** 2).sum()
+            for (a, b), e in zip(models, EXPONENTS, strict=True)
+        ]
+    )
+    best = int(misses.argmin())
+    close = np.flatnonzero(misses <= misses[best] + CLOSE)
+    # n^0 is a constant: with it among them, none of the growth is shown.
+    flat = bool(close[0] == 0)
+    at = [
+        float(models[i][0] + models[i][1] * float(MS_MARCO) ** EXPONENTS[i] + known[-1])
+        for i in (best, int(close[0]), int(close[-1]))
+    ]
+    low, high = float(EXPONENTS[close[0]]), float(EXPONENTS[close[-1]])
+    return Growth(stage, costs, float(EXPONENTS[best]), low, high, flat, (at[0], at[1], at[2]))
 
 
-def table(runs: Sequence[Run], sizes: Sequence[int], cost: str) -> list[Growth]:
-    """Growth of `cpu_seconds` (summed over jobs) or `peak_memory_bytes` (largest job) by stage."""
+def costs_of(runs: Sequence[Run], stage: str, cost: str) -> Values:
+    """float64[runs]: `cpu_seconds` of a stage, or `peak_memory_bytes` of its largest job."""
     merge = sum if cost == "cpu_seconds" else max
-    stages = dict.fromkeys(record["stage"] for record in runs[0].records.values())
+    return np.array([merge(r["cost"][cost] for r in run.of_stage(stage)) for run in runs])
+
+
+def stages_of(runs: Sequence[Run]) -> list[str]:
+    """The stages in the order in which they first began."""
+    begun = sorted(runs[-1].records.values(), key=lambda record: float(record["cost"]["started"]))
+    return list(dict.fromkeys(record["stage"] for record in begun))
+
+
+def noise_of(first: Sequence[Run], again: Sequence[Run], cost: str) -> float:
+    """The relative error of one run, by pairs of runs of the same sizes: root mean square."""
+    shares = [
+        (costs_of(first, stage, cost) - costs_of(again, stage, cost))
+        / (costs_of(first, stage, cost) + costs_of(again, stage, cost))
+        for stage in stages_of(first)
+    ]
+    # Half the difference of two errors has half their variance.
+    return max(float(np.sqrt(2 * np.mean(np.square(shares)))), LEAST_NOISE)
+
+
+def distances_of(runs: Sequence[Run], config: Config, speed: float) -> Values:
+    """float64[runs + 1]: CPU seconds of an index's distances in each run, and for MS MARCO."""
+    known = []
+    for run in runs:
+        extent, found = units.extent_of(run), run.of_stage("colbert index")
+        known.append(sum(units.distances(config, extent, r) for r in found) / speed)
+    grown = MS_MARCO / extent.documents["passages"]
+    whole = units.Extent({}, {}, embeddings=extent.embeddings * grown)
+    records = runs[-1].of_stage("colbert index")
+    known.append(sum(units.distances(config, whole, r) for r in records) / speed)
+    return np.array(known)
+
+
+def table(
+    runs: Sequence[Run], again: Sequence[Run], sizes: Sequence[int], cost: str, known: Values
+) -> list[Growth]:
+    """Growth of one cost by stage; `again` are second runs of the first sizes."""
+    noise = noise_of(runs[: len(again)], again, cost)
     rows = []
-    for stage in stages:
-        costs = tuple(merge(r["cost"][cost] for r in run.of_stage(stage)) for run in runs)
-        rows.append(growth(stage, sizes, costs))
+    for stage in stages_of(runs):
+        costs = costs_of(runs, stage, cost)
+        costs[: len(again)] = (costs[: len(again)] + costs_of(again, stage, cost)) / 2
+        own = known if (stage, cost) == ("colbert index", "cpu_seconds") else None
+        rows.append(growth(stage, sizes, costs, noise, own))
     return rows
 
 
-def result_rows(runs: Sequence[Run], sizes: Sequence[int]) -> list[ratios.Row]:
+def result_rows(found: Sequence[Growth], sizes: Sequence[int], cost: str) -> list[ratios.Row]:
     """Rows of the benchmark's result: an exponent each, against linear growth."""
-    work = f"{sizes[0]}, {sizes[1]}, {sizes[2]} documents"
+    unit = "s" if cost == "cpu_seconds" else "bytes"
     rows = []
-    for cost, unit in (("cpu_seconds", "s"), ("peak_memory_bytes", "bytes")):
-        for found in table(runs, sizes, cost):
-            note = f"{', '.join(f'{c:.4g}' for c in found.costs)} {unit}; "
-            note += f"{found.extrapolated:.4g} {unit} for {MS_MARCO} passages"
-            name = f"{found.stage} {cost}"
-            rows.append(ratios.row(name, work, found.exponent, 1.0, "exponent", note=note))
+    for row in found:
+        note = f"{', '.join(f'{c:.4g}' for c in row.costs)} {unit}"
+        if row.flat:
+            note += "; flat"
+        else:
+            at, low, high = row.at_scale
+            note += f"; {at:.4g} [{low:.4g}, {high:.4g}] {unit} for {MS_MARCO} passages"
+        work = f"{', '.join(map(str, sizes))} documents"
+        name, interval = f"{row.stage} {cost}", (row.low, row.high)
+        rows.append(ratios.row(name, work, row.exponent, 1.0, "exponent", interval, note=note))
     return rows
 
 
-def printed(runs: Sequence[Run], sizes: Sequence[int]) -> str:
+def printed(times: Sequence[Growth], memories: Sequence[Growth], sizes: Sequence[int]) -> str:
     """The table for the README."""
     lines = [
-        f"| stage | CPU s at {sizes[0]:,} / {sizes[1]:,} / {sizes[2]:,} documents | exponent "
+        f"| stage | CPU s at {' / '.join(f'{n:,}' for n in sizes)} passages | exponent "
         "| peak MiB | exponent | CPU hours at 8.8M |",
         "|---|---|---|---|---|---|",
     ]
-    times = table(runs, sizes, "cpu_seconds")
-    memories = table(runs, sizes, "peak_memory_bytes")
     for time, memory in zip(times, memories, strict=True):
+        hours = "" if time.flat else "{:.1f} [{:.1f}, {:.1f}]".format(
+            *(seconds / estimate.HOUR for seconds in time.at_scale)
+        )  # fmt: skip
         lines.append(
             f"| {time.stage} | {' / '.join(f'{c:.1f}' for c in time.costs)} | {said(time)} "
             f"| {' / '.join(f'{c / 2**20:.0f}' for c in memory.costs)} | {said(memory)} "
-            f"| {time.extrapolated / 3600:.1f} |"
+            f"| {hours} |"
         )
     return "\n".join(lines)
 
 
 def said(found: Growth) -> str:
-    """The exponent in words."""
-    return f"{found.exponent:.2f}" if found.exponent else "flat"
+    """The exponent and its interval in words."""
+    return "flat" if found.flat else f"{found.exponent:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def meaning(times: Sequence[Growth], config: Config) -> str:
+    """What the last column says, what it leaves out, and the encoder of the paper's size."""
+    encode = next(row for row in times if row.stage == "colbert encode")
+    layers, width = LARGE_ENCODER
+    larger = layers * width**2 / (config["colbert"]["encoder"]["layers"] * ENCODER_WIDTH**2)
+    hours = encode.at_scale[0] / estimate.HOUR * larger
+    return (
+        "At 8.8M: the demo's models and settings, these few queries. Left out: larger models, more "
+        "queries\nand deeper runs, two indexes in place of one, and a disk that is slower than "
+        "memory.\n"
+        f"Encoding with BERT-base ({larger:.0f} times the operations a token): {hours:.0f} CPU "
+        "hours.\n`espalier plan --config config/msmarco-passage.yaml` measures that config itself."
+    )
 
 
 def main() -> None:
-    """Run the three chains; write the result and print the table."""
+    """Run the chains; write the result and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--cores", default="all")
     given = parser.parse_args()
     config = configuration.load(ROOT)
-    runs = [
-        sampling.run(config, ROOT, Size(documents, QUERIES, STEPS, K_PRIME), given.cores)
-        for documents in SIZES
-    ]
-    print(ratios.write("growth", result_rows(runs, SIZES)))
-    print(printed(runs, SIZES))
+
+    def ran(documents: int) -> Run:
+        pages = PAGES[SIZES.index(documents)]
+        size = Size(documents, pages, 10, QUERIES, 2, K_PRIME)
+        return sampling.run_compiled(config, ROOT, size, given.cores)
+
+    runs, again = [ran(n) for n in SIZES], [ran(n) for n in REPEATED]
+    speed = plan.speed_of(config, 1.0).distances
+    known = distances_of(runs, config, speed)
+    times = table(runs, again, SIZES, "cpu_seconds", known)
+    memories = table(runs, again, SIZES, "peak_memory_bytes", known)
+    rows = result_rows(times, SIZES, "cpu_seconds")
+    print(ratios.write("growth", rows + result_rows(memories, SIZES, "peak_memory_bytes")))
+    print(printed(times, memories, SIZES))
+    print(meaning(times, config))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """From what samples cost to what the whole will: one small linear model per job.
 
 A job's cost is a constant (starting, loading a model) plus a factor for each of its units, none
-negative: fitted to its cost in the samples by least squares, taken at the units of the whole.
+negative: fitted to its cost in the samples by least squares, taken at the units of the whole. What
+a sample is too small to show, distances to an index's centroids, is timed on its own.
 """
 
 import time
@@ -17,11 +18,13 @@ from espalier.planning import units
 from espalier.planning.sampling import Config, Run
 
 HOUR = 3600
-COSTS = ("cpu_seconds", "bytes", "memory")
+
+STARTING = "starting jobs"
+"""The row of what no stage's record has: Python's start in every job, and Snakemake."""
 
 
 class Estimate(NamedTuple):
-    """What one stage will cost."""
+    """What one stage will cost, or did."""
 
     stage: str
     jobs: int
@@ -30,68 +33,136 @@ class Estimate(NamedTuple):
     memory: float
     """Peak resident bytes of one job."""
     core_hours: float
-    gpu_hours: float
-    """Where its model runs on a GPU instead: 0 for a stage that has none."""
+    """All of it on cores."""
+    gpu_hours: float = 0.0
+    """Of what can run on a GPU instead: 0 for a stage that has no model."""
+    left_hours: float = 0.0
+    """Core-hours that remain then."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast models are computed, in floating-point operations a second."""
+    """How fast this machine is, and a GPU."""
 
     core: float
-    """Measured on one core."""
+    """Floating-point operations of one CPU second in models, measured."""
     gpu: float
     """What a GPU sustains on models of this size: assumed."""
+    distances: float
+    """Distances to centroids in one CPU second, measured."""
 
 
-def cost_of(record: Mapping[str, Any]) -> tuple[float, float, float]:
-    """CPU seconds, bytes on disk and peak memory of one job."""
-    written = sum(file["bytes"] for group in record["outputs"].values() for file in group)
-    cost = record["cost"]
-    return cost["cpu_seconds"], written, cost["peak_memory_bytes"]
+def written(record: Mapping[str, Any]) -> int:
+    """Bytes on disk of one job's outputs."""
+    return sum(int(file["bytes"]) for group in record["outputs"].values() for file in group)
 
 
 def fitted(rows: NDArray[np.float64], costs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Constant and factors float64[1 + units] of the linear model with none negative.
 
-    `rows` float64[samples, units], `costs` float64[samples].
+    `rows` float64[samples, units], `costs` float64[samples]. Squared are the errors' shares of the
+    costs, so that a small sample fixes the constant.
     """
-    design = np.column_stack([np.ones(len(rows)), rows])
+    weights = 1 / np.maximum(costs, 1e-9)
+    design = np.column_stack([np.ones(len(rows)), rows]) * weights[:, None]
     scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
-    factors: NDArray[np.float64] = nnls(design / scale, costs)[0] / scale
+    factors: NDArray[np.float64] = nnls(design / scale, costs * weights)[0] / scale
     return factors
+
+
+class Job:
+    """One job of the samples: what it cost in each that has it, and what it will cost."""
+
+    def __init__(self, name: str, config: Config, samples: Sequence[Run], speed: Speed) -> None:
+        self.samples = [sample for sample in samples if name in sample.records]
+        self.seen = [units.extent_of(sample) for sample in self.samples]
+        self.records = [sample.records[name] for sample in self.samples]
+        self.config, self.speed = config, speed
+        self.record = self.records[-1]
+
+    def parts(self, cost: str, whole: units.Extent, costs: Sequence[float]) -> NDArray[np.float64]:
+        """A cost of the whole: its constant, then what grows, float64[1 + units].
+
+        Without units the largest sample's cost is the constant.
+        """
+        at = units.units_of(self.config, whole, self.record, cost)
+        if not at:
+            return np.array([max(costs)])
+        rows = [
+            units.units_of(sample.config, extent, self.record, cost)
+            for sample, extent in zip(self.samples, self.seen, strict=True)
+        ]
+        found = fitted(np.array(rows, dtype=np.float64), np.array(costs, dtype=np.float64))
+        return found * np.array([1.0, *at])
+
+    def seconds(self, whole: units.Extent) -> tuple[float, float]:
+        """CPU seconds of the whole: all, and those that grow with it."""
+        known = [
+            units.distances(sample.config, extent, self.record) / self.speed.distances
+            for sample, extent in zip(self.samples, self.seen, strict=True)
+        ]
+        spent = [float(record["cost"]["cpu_seconds"]) for record in self.records]
+        rest = [max(s - k, 0.0) for s, k in zip(spent, known, strict=True)]
+        constant, *growing = self.parts("seconds", whole, rest)
+        distances = units.distances(self.config, whole, self.record) / self.speed.distances
+        grown = float(sum(growing)) + distances
+        return float(constant) + grown, grown
+
+    def bytes(self, whole: units.Extent) -> float:
+        """Bytes of the outputs."""
+        return float(self.parts("bytes", whole, list(map(written, self.records))).sum())
+
+    def memory(self, whole: units.Extent, held: float) -> float:
+        """Peak bytes, for `held` more bytes of segments than in the last sample."""
+        peaks = [float(record["cost"]["peak_memory_bytes"]) for record in self.records]
+        share = units.HELD.get(self.record["stage"], 0)
+        return float(self.parts("memory", whole, peaks).sum()) + share * held
 
 
 def estimates(config: Config, samples: Sequence[Run], speed: Speed) -> list[Estimate]:
     """What every stage of `config` will cost, in the order in which the stages first ran.
 
-    The last sample is the one that the whole's counts are foretold from.
+    The last sample has every job, and the whole's counts are foretold from it.
     """
-    seen = [units.extent_of(sample) for sample in samples]
     whole = units.extent_of_whole(config, samples[-1])
     found: dict[str, Estimate] = {}
+    held = 0.0
     last = samples[-1].records
     for name in sorted(last, key=lambda name: float(last[name]["cost"]["started"])):
-        record = last[name]
-        at = np.array([1.0, *units.units_of(config, whole, record)])
-        rows = np.array(
-            [units.units_of(s.config, e, record) for s, e in zip(samples, seen, strict=True)]
-        )
-        costs = np.array([cost_of(sample.records[name]) for sample in samples], dtype=np.float64)
-        seconds, written, memory = (
-            fitted(rows, costs[:, column]) * at for column in range(len(COSTS))
-        )
-        jobs = units.jobs_like(config, samples[-1], record)
-        on_gpu = record["stage"].startswith(units.MODELS)
-        stage = record["stage"]
-        before = found.get(stage, Estimate(stage, 0, 0, 0, 0, 0))
+        job = Job(name, config, samples, speed)
+        stage = job.record["stage"]
+        if stage == "best segment":
+            held = max(job.bytes(whole) - written(job.record), 0.0)
+        like = units.jobs_like(config, job.record)
+        seconds, growing = job.seconds(whole)
+        on_gpu = growing if stage.startswith(units.MODELS) else 0.0
+        before = found.get(stage, Estimate(stage, 0, 0, 0, 0))
         found[stage] = Estimate(
             stage,
-            before.jobs + round(jobs),
-            before.bytes + jobs * written.sum(),
-            max(before.memory, memory.sum()),
-            before.core_hours + jobs * seconds.sum() / HOUR,
-            before.gpu_hours + on_gpu * jobs * seconds[1:].sum() * (speed.core / speed.gpu) / HOUR,
+            before.jobs + like,
+            before.bytes + like * job.bytes(whole),
+            max(before.memory, job.memory(whole, held)),
+            before.core_hours + like * seconds / HOUR,
+            before.gpu_hours + like * on_gpu * (speed.core / speed.gpu) / HOUR,
+            before.left_hours + like * (seconds - on_gpu) / HOUR,
+        )
+    rows = list(found.values())
+    hours = samples[-1].beside / len(last) * sum(row.jobs for row in rows) / HOUR
+    return [*rows, Estimate(STARTING, 0, 0, 0, hours, 0.0, hours)]
+
+
+def taken(run: Run) -> list[Estimate]:
+    """What every stage of a finished experiment cost, by its records."""
+    found: dict[str, Estimate] = {}
+    for record in run.records.values():
+        stage, cost = record["stage"], record["cost"]
+        before = found.get(stage, Estimate(stage, 0, 0, 0, 0))
+        found[stage] = Estimate(
+            stage,
+            before.jobs + 1,
+            before.bytes + written(record),
+            max(before.memory, float(cost["peak_memory_bytes"])),
+            before.core_hours + float(cost["cpu_seconds"]) / HOUR,
         )
     return list(found.values())
 
@@ -105,6 +176,7 @@ def total(rows: Sequence[Estimate]) -> Estimate:
         max(row.memory for row in rows),
         sum(row.core_hours for row in rows),
         sum(row.gpu_hours for row in rows),
+        sum(row.left_hours for row in rows),
     )
 
 
@@ -116,3 +188,19 @@ def core_speed(size: int = 1024, repeats: int = 4) -> float:
     for _ in range(repeats):
         matrix @ matrix
     return 2.0 * size**3 * repeats / (time.process_time() - started)
+
+
+def distance_speed(dimensions: int, centroids: int = 1024, points: int = 1 << 15) -> float:
+    """Distances of float32[points, dimensions] to centroids that FAISS computes in a CPU second."""
+    import faiss
+
+    from espalier.colbert.index import threads
+
+    vectors = np.random.default_rng(0).random((centroids + points, dimensions), dtype=np.float32)
+    flat: Any = faiss.IndexFlatL2(dimensions)
+    flat.add(vectors[:centroids])
+    with threads(1):
+        flat.search(vectors[centroids:][: points // 8], 1)
+        started = time.process_time()
+        flat.search(vectors[centroids:], 1)
+    return centroids * points / (time.process_time() - started)

@@ -93,7 +93,8 @@ class Job:
             for sample, extent in zip(self.samples, self.seen, strict=True)
         ]
         found = fitted(np.array(rows, dtype=np.float64), np.array(costs, dtype=np.float64))
-        return found * np.array([1.0, *at])
+        grown: NDArray[np.float64] = found * np.array([1.0, *at])
+        return grown
 
     def seconds(self, whole: units.Extent) -> tuple[float, float]:
         """CPU seconds of the whole: all, and those that grow with it."""

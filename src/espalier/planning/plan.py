@@ -148,7 +148,7 @@ def segment_operations(config: Config) -> float:
 
     shape = AutoConfig.from_pretrained(locate(config["models"]["ranker"]))
     weights = 12 * shape.num_hidden_layers * shape.hidden_size**2
-    return 2.0 * weights * int(config["best"]["segments"]["max_length"])
+    return float(2 * weights * config["best"]["segments"]["max_length"])
 
 
 def speed_of(config: Config, tflops: float) -> "Speed":

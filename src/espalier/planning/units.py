@@ -88,7 +88,8 @@ def queries_of(config: Config, view: str, counts: Mapping[str, Any]) -> dict[str
 def extent_of_whole(config: Config, sample: Run) -> Extent:
     """The counts of the planned run, as a sample of it foretells them."""
     seen = extent_of(sample)
-    documents, queries = {}, {}
+    documents: dict[str, int] = {}
+    queries: dict[str, dict[str, int]] = {}
     for view in seen.documents:
         counts = sample.view(view)
         documents[view] = counts["documents"] + counts["documents_not_sampled"]
@@ -122,9 +123,8 @@ def extent_of_whole(config: Config, sample: Run) -> Extent:
             dev_segments=seen.dev_segments * ratio["dev"] * dev,
             test_segments=seen.test_segments * ratio["test"] * test,
         )
-        named = [sides(seen), sides(whole)]
         of = [extent.documents["documents"] for extent in (seen, whole)]
-        whole = replace(whole, cut=spread(seen.cut, *named, *of))
+        whole = replace(whole, cut=spread(seen.cut, sides(seen), sides(whole), *of))
     return whole
 
 
@@ -167,8 +167,8 @@ def passes(config: Config, extent: Extent, *, jointly: bool = False) -> float:
     return float(training["epochs"] * each)
 
 
-def tested(config: Config, extent: Extent, paper: str) -> float:
-    """Queries of a paper's runs, counted again for each replicate."""
+def tested(config: Config, extent: Extent, paper: str) -> int:
+    """Queries of a paper's runs, counted again for each replicate and fold."""
     asked = extent.queries[configuration.VIEWS[paper][0]]["test"]
     return asked * (len(parts.parts(config)) if paper == "best" else 1)
 
@@ -177,12 +177,13 @@ def lines(config: Config, extent: Extent, paper: str) -> float:
     """Lines of a paper's runs."""
     asked = tested(config, extent, paper)
     if paper == "best":
-        return asked * len(parts.ranked(config)) * config["best"]["reranking"]["depth"]
+        return asked * len(parts.ranked(config)) * float(config["best"]["reranking"]["depth"])
     most = extent.documents["passages"]
     if paper == "colbert":
-        depth = config["colbert"]["retrieval"]["depth"]
+        depth = float(config["colbert"]["retrieval"]["depth"])
         return asked * sum(min(depth, found) for found in extent.retrieved.values())
-    kept = [setting.get("k", config["sparse"]["depth"]) for setting in config["sparse"]["settings"]]
+    sparse = config["sparse"]
+    kept = [float(setting.get("k", sparse["depth"])) for setting in sparse["settings"]]
     return asked * len(configuration.weightings_of(config)) * sum(min(k, most) for k in kept)
 
 

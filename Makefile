@@ -68,13 +68,13 @@ bench-colbert: setup  ## late interaction, pruned and whole, and its kernels (PE
 bench-best: setup  ## training and scoring of segment rankers (PEERS=python of an environment with sentence-transformers)
 	@OMP_NUM_THREADS=2 $(BIN)/python -W ignore -m benchmarks.best $(if $(PEERS),--peers $(PEERS))
 
-bench-growth: setup  ## how each stage's time and memory grow with the collection (about 8 minutes; writes benchmarks/results/growth.json)
+bench-growth: setup  ## how each stage's time and memory grow with the collection (about 12 minutes; writes benchmarks/results/growth.json)
 	@$(BIN)/python -m benchmarks.growth --cores $(CORES)
 
 faults: setup  ## the smoke chain killed 20 times, damaged, crowded, its disk filled (about 15 minutes)
 	@$(BIN)/python -m tests.faults
 
-plan: setup  ## what CONFIG's experiment will cost in disk, memory and time (about 5 minutes)
+plan: setup  ## what CONFIG's experiment will cost in disk, memory, time and money (about 5 minutes)
 	@$(BIN)/espalier plan --cores $(CORES) $(OVERLAY)
 
 lock: setup  ## resolve pyproject.toml anew into requirements.lock (needs uv)

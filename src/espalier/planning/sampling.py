@@ -17,7 +17,6 @@ from typing import Any
 
 import yaml
 
-import espalier
 from espalier import config as configuration
 from espalier import files
 from espalier.best import parts
@@ -204,5 +203,4 @@ def children_seconds() -> float:
 
 def compiled() -> set[Path]:
     """The kernels that numba has compiled and kept for the next process."""
-    kept = os.environ.get("NUMBA_CACHE_DIR")
-    return set(Path(kept or Path(espalier.__file__).parent).rglob("*.nbc"))
+    return set(Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbc"))

@@ -330,6 +330,24 @@ def test_artifacts_are_part_of_what_tracking_stores(tmp_path):
     assert row.bytes == 1050
 
 
+def test_the_copy_of_a_sample_s_documents_is_no_output_of_the_whole(tmp_path):
+    config = {**CONFIG, "results": str(tmp_path), "papers": ["sparse"]}
+    copy = tmp_path / "demo/collection/passages/docs.jsonl"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(bytes(700))
+
+    def bytes_of(planned):
+        record = recorded("collections-snapshot-passages", {}, {}, 1, 0)
+        record["outputs"] = {"view": [{"path": "x", "bytes": 1000}]}
+        run = Run(config, {record["name"]: record})
+        sampling.forget_copies(run, planned)
+        return estimate.written(run.records[record["name"]])
+
+    assert bytes_of(config) == 300
+    kept = {"passages": {**CONFIG["collections"]["passages"], "max_docs": 250}}
+    assert bytes_of({**config, "collections": kept}) == 1000
+
+
 def test_samples_are_nested_in_size_and_retrieve_a_share():
     small, asked, large = plan.sizes(CONFIG, 1500, 10_000)
     assert (small.documents, asked.documents, large.documents) == (250, 250, 1500)

@@ -181,8 +181,22 @@ def run(
             said = finished.stderr.strip().splitlines() or ["it said nothing"]
             raise EspalierError(f"the sample's chain failed: {said[-1]}")
         found = read(chosen)
+        forget_copies(found, config)
     recorded = sum(float(record["cost"]["cpu_seconds"]) for record in found.records.values())
     return Run(found.config, found.records, max(spent - recorded, 0.0))
+
+
+def forget_copies(sample: Run, config: Config) -> None:
+    """Take the copy of a sample's documents out of its snapshots' outputs.
+
+    An experiment on whole collections writes none.
+    """
+    folder = configuration.experiment_folder(sample.config) / "collection"
+    for name in configuration.views_of(sample.config):
+        copy = folder / name / "docs.jsonl"
+        if copy.exists() and "max_docs" not in config["collections"][name]:
+            (file,) = sample.records[f"collections-snapshot-{name}"]["outputs"]["view"]
+            file["bytes"] -= copy.stat().st_size
 
 
 def run_compiled(config: Config, root: Path, size: Size, cores: str) -> Run:

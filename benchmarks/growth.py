@@ -16,7 +16,7 @@ own (as `espalier plan` does): they grow as n^1.5 in a large one.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,29 +116,36 @@ def noise_of(first: Sequence[Run], again: Sequence[Run], cost: str) -> float:
     return max(float(np.sqrt(2 * np.mean(np.square(shares)))), LEAST_NOISE)
 
 
-def distances_of(runs: Sequence[Run], config: Config, speed: float) -> Values:
-    """float64[runs + 1]: CPU seconds of an index's distances in each run, and for MS MARCO."""
+def distances_of(runs: Sequence[Run], config: Config, stage: str, speed: float) -> Values:
+    """float64[runs + 1]: CPU seconds of a stage's distances in each run, and for MS MARCO."""
     known = []
     for run in runs:
-        extent, found = units.extent_of(run), run.of_stage("colbert index")
+        extent, found = units.extent_of(run), run.of_stage(stage)
         known.append(sum(units.distances(config, extent, r) for r in found) / speed)
     grown = MS_MARCO / extent.documents["passages"]
     whole = units.Extent({}, {}, embeddings=extent.embeddings * grown)
-    records = runs[-1].of_stage("colbert index")
+    records = runs[-1].of_stage(stage)
     known.append(sum(units.distances(config, whole, r) for r in records) / speed)
     return np.array(known)
 
 
 def table(
-    runs: Sequence[Run], again: Sequence[Run], sizes: Sequence[int], cost: str, known: Values
+    runs: Sequence[Run],
+    again: Sequence[Run],
+    sizes: Sequence[int],
+    cost: str,
+    known: Mapping[str, Values],
 ) -> list[Growth]:
-    """Growth of one cost by stage; `again` are second runs of the first sizes."""
+    """Growth of one cost by stage; `again` are second runs of the first sizes.
+
+    `known` are parts of some stages' CPU seconds as `distances_of` gives them.
+    """
     noise = noise_of(runs[: len(again)], again, cost)
     rows = []
     for stage in stages_of(runs):
         costs = costs_of(runs, stage, cost)
         costs[: len(again)] = (costs[: len(again)] + costs_of(again, stage, cost)) / 2
-        own = known if (stage, cost) == ("colbert index", "cpu_seconds") else None
+        own = known.get(stage) if cost == "cpu_seconds" else None
         rows.append(growth(stage, sizes, costs, noise, own))
     return rows
 
@@ -213,7 +220,7 @@ def main() -> None:
 
     runs, again = [ran(n) for n in SIZES], [ran(n) for n in REPEATED]
     speed = plan.speed_of(config, 1.0).distances
-    known = distances_of(runs, config, speed)
+    known = {stage: distances_of(runs, config, stage, speed) for stage in units.CENTROIDS}
     times = table(runs, again, SIZES, "cpu_seconds", known)
     memories = table(runs, again, SIZES, "peak_memory_bytes", known)
     rows = result_rows(times, SIZES, "cpu_seconds")

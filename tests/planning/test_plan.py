@@ -39,11 +39,13 @@ def run_of(config, documents, beside=0.0):
     retrieved = passages * (1 - math.exp(-0.3 * taken / passages))
     held = EMBEDDINGS * passages / 2
     partitions, sample = units.partitions(held, config)
-    distances = (partitions + 256) * (25 * min(sample, 65536) + held) if partitions else 0
+    lists = partitions + 256 if partitions else 0
+    clustered = 25 * min(sample, 65536) * lists / 1e9
     lines = min(50, retrieved) * test
     jobs += [
         ("colbert-train", {"triples": config["colbert"]["training"]["triples"]}, {}, 1, 0),
-        ("colbert-index-0.5", {}, {"kept": "0.5"}, 1 + distances / 1e9 + 1e-6 * held, 20 * held),
+        ("colbert-quantizer-0.5", {}, {}, 1 + clustered + 2e-6 * held, 5000),
+        ("colbert-index-0.5", {}, {}, 1 + 1e-6 * held, 20 * held),
         ("colbert-sweep", {"documents_retrieved icf-p32": retrieved}, {}, 5, 9 * lines),
         ("sparse-index", {}, {}, 2 + 0.001 * passages, 5000 * passages),
         ("sparse-encode-queries", {}, {}, 3 + 0.01 * test, 100 * test),
@@ -55,6 +57,9 @@ def run_of(config, documents, beside=0.0):
         each = passages / shards
         metrics = {"embeddings": EMBEDDINGS * each}
         jobs.append((f"colbert-encode-{shard}", metrics, {}, 5 + 0.02 * each, 256 * 70 * each))
+        own = held / shards
+        coded = 1 + lists * own / 1e9 + 1e-6 * own
+        jobs.append((f"colbert-invert-0.5-{shard}", {}, {}, coded, 24 * own))
     if "best" in config["papers"]:
         jobs += long_documents(config, documents["documents"], queries["documents"])
     return Run(config, {job[0]: recorded(*job) for job in jobs}, beside)
@@ -93,7 +98,9 @@ def recorded(name, metrics, settings, seconds, written):
     return {
         "name": name,
         "format": records.FORMAT,
-        "stage": re.sub(r"-([\d.]+|passages|documents|training)$", "", name).replace("-", " ", 1),
+        "stage": re.sub(r"(-[\d.]+)+$|-(passages|documents|training)$", "", name).replace(
+            "-", " ", 1
+        ),
         "metrics": metrics,
         "settings": settings,
         "outputs": {"all": [{"path": "x", "bytes": written}]},

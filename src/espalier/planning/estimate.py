@@ -195,12 +195,12 @@ def distance_speed(dimensions: int, centroids: int = 1024, points: int = 1 << 15
     """Distances of float32[points, dimensions] to centroids that FAISS computes in a CPU second."""
     import faiss
 
-    from espalier.colbert.index import threads
+    from espalier.colbert.quantizer import one_thread
 
     vectors = np.random.default_rng(0).random((centroids + points, dimensions), dtype=np.float32)
     flat: Any = faiss.IndexFlatL2(dimensions)
     flat.add(vectors[:centroids])
-    with threads(1):
+    with one_thread():
         flat.search(vectors[centroids:][: points // 8], 1)
         started = time.process_time()
         flat.search(vectors[centroids:], 1)

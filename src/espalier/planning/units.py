@@ -207,7 +207,7 @@ def distances(config: Config, extent: Extent, record: Mapping[str, Any]) -> floa
     Both for the partitions and for the codes of the sub-quantizers, which are so many parts of a
     distance to each of 2^bits centroids. k-means sees some points of a larger sample.
     """
-    if record["stage"] not in ("colbert quantizer", "colbert invert"):
+    if record["stage"] not in CENTROIDS:
         return 0.0
     held = kept(extent, record)
     lists, sample = partitions(held, config)
@@ -382,6 +382,9 @@ OF_A_PART = ("best segment", "best train-joint", "best train", "best select", "b
 HELD = {"best train-joint": 1, "best train": 1, "best select": 2, "best rerank": 2}
 """Bytes of memory for a byte of segments that a stage holds, beside what a batch takes: that is
 reached in a sample, and grows no further."""
+
+CENTROIDS = ("colbert quantizer", "colbert invert")
+"""Stages whose distances are counted apart."""
 
 MODELS = ("best train", "best select", "best rerank", "colbert train", "colbert encode",
           "sparse expand", "sparse encode")  # fmt: skip

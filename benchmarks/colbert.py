@@ -731,7 +731,7 @@ def main() -> None:
             pipeline = opened(folder)
             rounded = encoder.load(folder / "model", int8=True)
             keep(pruned(pipeline, rounded, view, texts, label, level))
-            keep(learned(folder.parent, pipeline, view, texts, label, level))
+            keep(learned(folder.parent, pipeline, view, view.queries("test"), label, level))
             stores = compressed_stores(pipeline.store)
             keep(compressed(pipeline, stores, view, texts, label, level))
             drawing = ratios.RESULTS / f"{given.name}-frontier-{experiment}.svg"

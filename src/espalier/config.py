@@ -275,9 +275,12 @@ def check_sparse_settings(config: Mapping[str, Any]) -> None:
                 f"config key 'sparse.settings': two systems would be named '{system}'; "
                 "give every setting a name of its own"
             )
-    others = {"bm25", *evaluation["own_runs"].get("sparse", {})}
+    own = evaluation["own_runs"].get("sparse", {})
+    others = {"bm25", "scoreddocs", *own}
     for kind, known in (("families", {*systems, *others}), ("latencies", {*systems})):
         for family in evaluation[kind]["sparse"]:
+            if family["systems"] == ["{own}"] and not own:
+                continue
             for name in weightings_of(config):
                 baseline = family["baseline"].replace("{weighting}", name)
                 if baseline not in known:

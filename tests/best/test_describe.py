@@ -29,7 +29,7 @@ def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> View:
     folder = tmp_path / "view"
     folder.mkdir()
     found = {"of_all_queries": 8, "relevant": 5, "aligned": 4}
-    splits = {"train": {"passages": found}, "test": {}}
+    splits = {"train": {"passages": found, "not_sampled": 0}, "test": {"not_sampled": 3}}
     (folder / "manifest.json").write_text(json.dumps({"docs_count": 5, "splits": splits}))
     (folder / "train.qrels").write_text("q1 0 d0 1\nq1 0 d1 0\nq2 0 d1 2\nq3 0 d2 1\n")
     (folder / "test.qrels").write_text("q9 0 d4 1\n")
@@ -74,7 +74,7 @@ def test_every_figure(view: View, parts: list[Path], checkpoint: Path) -> None:
         "judged_pairs_train": (4, 0.75, None, None, None),
         "relevant_passages_train": (5, 0.8, None, None, None),
         "relevant_passages_of_all_queries_train": (8, 0.5, None, None, None),
-        "judged_pairs_test": (1, 1.0, None, None, None),
+        "judged_pairs_test_of_sample": (1, 1.0, None, None, None),
         "positives": (6, None, None, None, None),
         # q3's answer is not known; q1's right segment is not among the four leading ones.
         "positives_aligned": (6, 4 / 6, None, None, None),
@@ -95,4 +95,4 @@ def test_of_many_documents_some_are_read(
 ) -> None:
     monkeypatch.setattr(describe, "SAMPLE", 2)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    assert describe.document_lengths(view, tokenizer).tolist() == LENGTHS[::2]
+    assert describe.document_lengths(view, tokenizer).tolist() == LENGTHS[::3]

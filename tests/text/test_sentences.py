@@ -30,11 +30,17 @@ def test_a_paragraph_break_ends_a_sentence_and_belongs_to_it() -> None:
     assert sentences("A heading\n\nIts text.") == [(0, 11), (11, 20)]
 
 
+OPENED = [
+    ("(", ")"), ('"', '"'), ("“", "”"), ("[", "]"), ("• ", ""), ("(", ""), ('"', ""), ("“", ""),
+    ('A list: 2) 5" pipe, ', ""),
+]  # fmt: skip
+
+
 def test_a_bracket_left_open_does_not_join_pages() -> None:
     said = [
         f"Trial {number} went as it was meant to go, and nobody was hurt. " for number in range(20)
     ]
-    for opening, closing in (("(", ")"), ('"', '"'), ("“", "”"), ("[", "]"), ("• ", "")):
+    for opening, closing in OPENED:
         parts = [opening + said[0], *said[1:-1], said[-1].strip() + closing]
         assert texts("".join(parts)) == parts
     short = 'He said "It fits. It does." Then he left.'

@@ -3,7 +3,8 @@
 Kim et al. 2021, section 'Experiments', states these figures of its collections. A row of the table
 has `quantity`, `count`, and where it has them `share`, `mean`, `median`, `p90`:
 
-- document_pieces: word pieces of a document, title and text;
+- document_pieces: word pieces of a document, title and text (document_tokens where the ranker has
+  other tokens than BERT's);
 - training_segments, inference_segments: of a document, as far as they are used;
 - training_segment_pieces, inference_segment_pieces: word pieces of a segment, title and text;
 - judged_pairs_SPLIT: judgments, and the share that is relevant;
@@ -11,8 +12,12 @@ has `quantity`, `count`, and where it has them `share`, `mean`, `median`, `p90`:
   relevant document; relevant_passages_of_all_queries_SPLIT: the same found, of all there are;
 - positives, positives_aligned, positives_covered: relevant documents that are trained on; the share
   of which a segment is known to be right (GoldP is trained on those), and a leading one.
+
+Segments and positives are summed over parts: once for each seed or fold that has them. A split of
+which some queries were left out has `_of_sample` behind what is said of it.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -29,7 +34,7 @@ from espalier.collections.access import Doc
 from espalier.collections.view import View
 
 SAMPLE = 10_000
-"""Documents whose word pieces are counted: evenly spaced in the collection, all of a smaller one.
+"""Documents whose word pieces are counted, at most: evenly spaced, all of a smaller collection.
 A median of so many is off by three percent at most (95%) where lengths are as MS MARCO's."""
 
 COLUMNS = ["quantity", "count", "share", "mean", "median", "p90"]
@@ -40,15 +45,17 @@ Row = dict[str, Any]
 
 def table(view: View, stores: Sequence[Store], tokenizer: Any, leading: int) -> pd.DataFrame:
     """All rows, of all parts together; `leading` segments are trained on."""
-    rows = [spread("document_pieces", document_lengths(view, tokenizer))]
+    pieces = "document_pieces" if has_word_pieces(tokenizer) else "document_tokens"
+    rows = [spread(pieces, document_lengths(view, tokenizer))]
     for kind in KINDS:
         of_documents, of_segments = zip(*(segments(store, kind) for store in stores), strict=True)
         rows.append(spread(f"{kind}_segments", np.concatenate(of_documents)))
         rows.append(spread(f"{kind}_segment_pieces", np.concatenate(of_segments)))
     for split, about in view.manifest["splits"].items():
         relevant = view.qrels(split)["relevance"] > 0
-        rows.append(counted(f"judged_pairs_{split}", len(relevant), int(relevant.sum())))
-        rows += passages(split, about.get("passages"))
+        of = f"{split}_of_sample" if about["not_sampled"] else split
+        rows.append(counted(f"judged_pairs_{of}", len(relevant), int(relevant.sum())))
+        rows += passages(of, about.get("passages"))
     sizes = [learnable(store.table("instances"), store.table("gold"), leading) for store in stores]
     count, aligned, covered = np.sum(sizes, axis=0).tolist()
     rows.append({"quantity": "positives", "count": count})
@@ -74,9 +81,15 @@ def counted(quantity: str, count: int, some: int) -> Row:
 
 
 def document_lengths(view: View, tokenizer: Any) -> Lengths:
-    """int64[documents]: word pieces of `SAMPLE` documents, or a few more."""
-    step = max(view.docs_count // SAMPLE, 1)
+    """int64[documents]: word pieces of at most `SAMPLE` documents."""
+    step = max(-(-view.docs_count // SAMPLE), 1)
     return np.array([pieces(doc, tokenizer) for doc in islice(view.docs(), 0, None, step)])
+
+
+def has_word_pieces(tokenizer: Any) -> bool:
+    """Whether a tokenizer cuts as BERT's does."""
+    model: str = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["type"]
+    return model == "WordPiece"
 
 
 def pieces(doc: Doc, tokenizer: Any) -> int:
@@ -88,7 +101,7 @@ def segments(store: Store, kind: str) -> tuple[Lengths, Lengths]:
     """Segments of each document, word pieces of each segment."""
     file = parquet.ParquetFile(store.folder / f"{kind}.parquet")
     lengths = [
-        pyarrow.compute.list_value_length(batch.column(0)).to_numpy()
+        pyarrow.compute.list_value_length(batch.column(0)).to_numpy().astype(np.int64)
         for batch in file.iter_batches(columns=["pieces"])
     ]
     of_documents: Lengths = np.unique(store.places(kind)["doc_id"], return_counts=True)[1]

@@ -50,10 +50,10 @@ def part(
         for kind, depth in DEPTHS.items()
     }
     store = Store(own["segments"][0])
-    answers = judged(store.places("inference"), spans(view, about["splits"]["test"]))
+    test = judged(store.places("inference"), spans(view, about["splits"]["test"]))
     chosen = {path.stem: top(pd.read_parquet(path)) for path in own["scores"]}
     selection = pd.concat(
-        [references(answers), *(outcomes(s, answers, c) for s, c in chosen.items())],
+        [references(test), *(outcomes(s, test, c) for s, c in chosen.items())],
         ignore_index=True,
     )
     history = pd.concat(map(pd.read_parquet, own["histories"]), ignore_index=True)
@@ -87,9 +87,9 @@ def spans(view: View, splits: Sequence[str]) -> pd.DataFrame:
 def judged(places: pd.DataFrame, spans: pd.DataFrame) -> pd.DataFrame:
     """Every segment of the spans' documents: query_id, doc_id, segment, hit, hit_strict (0 or 1).
 
-    `places` has doc_id, segment, start, end, all segments of a document; `spans` query_id, doc_id,
-    start, end; both in characters, ends exclusive. Where a document answers a query in several
-    places, a segment is right when it is so for one of them.
+    `places` has doc_id, segment, start, end, the leading segments of a document or all; `spans`
+    query_id, doc_id, start, end; both in characters, ends exclusive. Where a document answers a
+    query in several places, a segment is right when it is so for one of them.
     """
     joined = spans.assign(span=np.arange(len(spans))).merge(
         places, on="doc_id", suffixes=("_span", "")

@@ -140,7 +140,8 @@ def cut(
                 ]
     tables = {kind: pd.DataFrame(rows[kind], columns=COLUMNS) for kind in KINDS}
     gold = pd.DataFrame(rows["gold"], columns=["query_id", *COLUMNS])
-    return {**tables, "gold": gold.drop_duplicates(PAIR, ignore_index=True)}
+    gold = gold.sort_values("segment", kind="stable").drop_duplicates(PAIR)
+    return {**tables, "gold": gold.sort_index(ignore_index=True)}
 
 
 def spans_by_document(known: pd.DataFrame) -> dict[str, list[tuple[str, int, int]]]:

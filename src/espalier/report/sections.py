@@ -123,7 +123,7 @@ def best(results: Results, alpha: float) -> Section:
         hits = tables.means_by_system(results.tables["best/selection"])
         hits = hits[[c for c in ("hit", "hit_strict") if c in hits]]
         named = arms([*hits.index, *reached.index])
-        names = {"hit": "larger part of the answer", "hit_strict": "whole answer"}
+        names = {"hit": "right segment", "hit_strict": "whole answer"}
         hits = hits.reindex(list(named)).rename(columns=names, index=named)
         reached = reached.rename(index=named)
         section.parts.append(
@@ -131,7 +131,8 @@ def best(results: Results, alpha: float) -> Section:
                 "best-table-2",
                 hits.add_prefix("P@1, "),
                 [reached],
-                "Segment selection, P@1: does the chosen segment hold the answer? (as Table 2); "
+                "Segment selection, P@1: is the chosen segment right, the one with the larger "
+                "part of the answer, or, where none does, one that is mostly answer? (as Table 2); "
                 "picked: how often the dev measure picks this iteration",
             )
         )

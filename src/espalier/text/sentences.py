@@ -17,7 +17,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
     """Character ranges of the sentences, in order; together they are the whole text.
 
     The white space after a sentence belongs to it, paragraph breaks too. An empty text has none.
-    What is too long for a sentence is split inside quotes and brackets as well.
+    What is too long for a sentence is split inside quotes and brackets as well; one of these may
+    then stand alone.
     """
     found: list[tuple[int, int]] = []
     for start, end in split(text):

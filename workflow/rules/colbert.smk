@@ -120,7 +120,7 @@ rule colbert_quantizer:
     threads: 1
     resources:
         mem_mb=memory(2000, input_share=0.4),
-        runtime=minutes(30, mb_seconds=0.5),
+        runtime=minutes(30, mb_seconds=5),
     params:
         settings=settings_with("kept", "colbert.index"),
     shell:
@@ -149,7 +149,7 @@ rule colbert_invert:
     threads: 1
     resources:
         mem_mb=memory(2000, input_share=1.5),
-        runtime=minutes(30, mb_seconds=1),
+        runtime=minutes(30, mb_seconds=4),
     params:
         settings=settings_with("shard"),
     shell:

@@ -116,16 +116,19 @@ def noise_of(first: Sequence[Run], again: Sequence[Run], cost: str) -> float:
     return max(float(np.sqrt(2 * np.mean(np.square(shares)))), LEAST_NOISE)
 
 
-def distances_of(runs: Sequence[Run], config: Config, stage: str, speed: float) -> Values:
-    """float64[runs + 1]: CPU seconds of a stage's distances in each run, and for MS MARCO."""
+def distances_of(runs: Sequence[Run], stage: str, speed: float) -> Values:
+    """float64[runs + 1]: CPU seconds of a stage's distances in each run, and for MS MARCO.
+
+    Each run's own config says how many shards a job's embeddings are a part of.
+    """
     known = []
     for run in runs:
         extent, found = units.extent_of(run), run.of_stage(stage)
-        known.append(sum(units.distances(config, extent, r) for r in found) / speed)
+        known.append(sum(units.distances(run.config, extent, r) for r in found) / speed)
     grown = MS_MARCO / extent.documents["passages"]
     whole = units.Extent({}, {}, embeddings=extent.embeddings * grown)
     records = runs[-1].of_stage(stage)
-    known.append(sum(units.distances(config, whole, r) for r in records) / speed)
+    known.append(sum(units.distances(runs[-1].config, whole, r) for r in records) / speed)
     return np.array(known)
 
 
@@ -220,7 +223,7 @@ def main() -> None:
 
     runs, again = [ran(n) for n in SIZES], [ran(n) for n in REPEATED]
     speed = plan.speed_of(config, 1.0).distances
-    known = {stage: distances_of(runs, config, stage, speed) for stage in units.CENTROIDS}
+    known = {stage: distances_of(runs, stage, speed) for stage in units.CENTROIDS}
     times = table(runs, again, SIZES, "cpu_seconds", known)
     memories = table(runs, again, SIZES, "peak_memory_bytes", known)
     rows = result_rows(times, SIZES, "cpu_seconds")

@@ -99,3 +99,27 @@ def test_a_larger_encoder_takes_its_operations_more():
     # 12 layers of width 768 against 3 of 384: sixteen times the weights, of ten hours.
     text = growth.meaning([row], {"colbert": {"encoder": {"layers": 3}}})
     assert "BERT-base (16 times the operations a token): 160 CPU hours" in text
+
+
+def test_distances_are_counted_for_the_shards_that_a_run_had():
+    config = {
+        "papers": ["colbert"],
+        "collections": {"passages": {"splits": {"test": "t"}}},
+        "colbert": {"training": None, "shards": 1, "index": {"sample": 0.05, "bits": 8}},
+    }
+    metrics = {
+        "collections-snapshot-passages": {"documents": 10_000, "test_queries": 4},
+        "colbert-train": {"triples": 0},
+        "colbert-encode-0": {"embeddings": 700_000},
+        "colbert-quantizer-0.5": {},
+        "colbert-invert-0.5-0": {},
+        "colbert-sweep": {},
+    }
+    records = {
+        name: {"name": name, "stage": " ".join(name.split("-")[:2]), "metrics": told}
+        for name, told in metrics.items()
+    }
+    # Each of 350,000 embeddings to 256 centroids and 256 codes. Of 8,841,823 documents there are
+    # 309,463,805: 2^18 centroids, the power above 8 sqrt(n) = 140,733.
+    found = growth.distances_of([Run(config, records)], "colbert invert", 1e6)
+    assert found.tolist() == pytest.approx([179.2, (2**18 + 256) * 309.463805])

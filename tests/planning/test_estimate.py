@@ -122,6 +122,16 @@ def test_the_whole_is_foretold_from_what_the_sample_left_out():
     assert whole.retrieved == {"first-p32": pytest.approx(6000)}
 
 
+@pytest.mark.parametrize(("max_docs", "expected"), [(4000, 4000), (20_000, 10_000), (500, 1000)])
+def test_an_experiment_s_own_sample_is_the_whole(max_docs, expected):
+    # All 10,000 at most, and at least the sample's, which are those that its queries need.
+    own = {**CONFIG["collections"]["passages"], "max_docs": max_docs}
+    config = {**CONFIG, "papers": ["sparse"], "collections": {"passages": own}}
+    snapshot = counted(1000, 9000, test=(10, 1490))
+    whole = units.extent_of_whole(config, Sample(config, {"passages": snapshot}, {}))
+    assert whole.documents == {"passages": expected}
+
+
 BEST = {
     "best segment": {
         "instances": 30, "positives": 10, "documents": 100, "dev_pairs": 50, "test_pairs": 100,

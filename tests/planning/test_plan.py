@@ -1,3 +1,4 @@
+import argparse
 import json
 import math
 import re
@@ -9,6 +10,7 @@ import yaml
 
 from espalier import cli
 from espalier import config as configuration
+from espalier.collections import access
 from espalier.planning import estimate, plan, sampling, units
 from espalier.planning.sampling import Run
 from espalier.tracking import records
@@ -370,6 +372,23 @@ def test_a_large_ranker_gets_few_queries(monkeypatch):
     assert plan.segment_operations(CONFIG) == 2 * 12 * 2 * 128**2 * 192
     monkeypatch.setattr(plan, "segment_operations", lambda config: 9e10)
     assert plan.queries(CONFIG) == plan.FEWEST
+
+
+def test_a_sample_is_no_larger_than_the_experiment_s_own(monkeypatch):
+    config = json.loads(json.dumps(CONFIG))
+    for view, own in (("passages", 100), ("documents", 8000)):
+        config["collections"][view]["max_docs"] = own
+    size = sampling.Size(250, 5000, 6, {"train": 20, "dev": 2, "test": 4}, 2, 3)
+    views = sampling.overlay(config, size)["collections"]
+    kept = {name: view["max_docs"] for name, view in views.items()}
+    assert kept == {"passages": 100, "training": 250, "documents": 5000}
+    # Of a collection's 10,000, these 100 are the whole: a sample of all has all of k' = 1000.
+    asked = []
+    monkeypatch.setattr(access, "docs", lambda _: iter(range(10_000)))
+    monkeypatch.setattr(sampling, "run_compiled", lambda *given: asked.append(given[2].k_prime))
+    monkeypatch.setattr(sampling, "run", lambda *given: asked.append(given[2].k_prime))
+    plan.sampled(config, ROOT, argparse.Namespace(documents=1500, cores="1"))
+    assert asked == [1000, 1000, 1000]
 
 
 @pytest.mark.parametrize("paper", ["msmarco-document", "msmarco-passage", "robust04"])

@@ -99,8 +99,9 @@ def sampled(config: Config, root: Path, given: argparse.Namespace) -> list[Run]:
     from espalier.planning import sampling
 
     papers = [paper for paper in config["papers"] if paper != "best"]
-    passages = config["collections"]["passages"]["docs"]
-    whole = sum(1 for _ in access.docs(passages)) if papers else given.documents
+    passages = config["collections"]["passages"]
+    whole = sum(1 for _ in access.docs(passages["docs"])) if papers else given.documents
+    whole = min(whole, passages.get("max_docs", whole))
     small, asked, large = sizes(config, given.documents, whole)
     print(f"sample: {small}", file=sys.stderr)
     samples = [sampling.run_compiled(config, root, small, given.cores)]

@@ -41,8 +41,8 @@ class Size:
 
     documents: int
     """Passages: what is retrieved from, and trained on."""
-    pages: int | None
-    """Long documents; None for all."""
+    pages: int
+    """Long documents."""
     questions: int
     """Test queries on the passages."""
     queries: Mapping[str, int]
@@ -146,7 +146,7 @@ def view_overlay(config: Config, name: str, size: Size) -> dict[str, Any]:
         "max_queries": {s: min(wanted[s], limits.get(s, wanted[s])) for s in splits},
     }
     if view.get("candidates") != "scoreddocs":
-        found["max_docs"] = documents
+        found["max_docs"] = min(documents, view.get("max_docs", documents))
     return found
 
 

@@ -92,8 +92,11 @@ def extent_of_whole(config: Config, sample: Run) -> Extent:
     queries: dict[str, dict[str, int]] = {}
     for view in seen.documents:
         counts = sample.view(view)
-        documents[view] = counts["documents"] + counts["documents_not_sampled"]
-        limits = configuration.view_of(config, view).get("max_queries", {})
+        own = configuration.view_of(config, view)
+        every = counts["documents"] + counts["documents_not_sampled"]
+        # Those relevant to the queries are kept, however many.
+        documents[view] = max(min(every, own.get("max_docs", every)), counts["documents"])
+        limits = own.get("max_queries", {})
         folds = config["best"]["folds"] if view == "documents" else None
         queries[view] = {}
         for split, count in seen.queries[view].items():

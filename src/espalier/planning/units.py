@@ -337,9 +337,13 @@ STAGES: Mapping[str, Growth] = {
         lambda c, e, r: (e.documents["passages"] * c["colbert"]["store"]["sample"],), nothing
     ),
     "colbert encode": Growth(per_shard("colbert")),
-    "colbert quantizer": Growth(lambda c, e, r: (e.embeddings,), nothing),
+    "colbert quantizer": Growth(
+        lambda c, e, r: (e.embeddings,),
+        nothing,
+        lambda c, e, r: (partitions(kept(e, r), c)[1],),
+    ),
     "colbert invert": Growth(lambda c, e, r: (kept(e, r) / c["colbert"]["shards"],)),
-    "colbert index": Growth(lambda c, e, r: (kept(e, r),)),
+    "colbert index": Growth(lambda c, e, r: (kept(e, r),), memory=nothing),
     "colbert sweep": Growth(
         lambda c, e, r: searching(c, e, tested(c, e, "colbert")),
         lambda c, e, r: (lines(c, e, "colbert"),),

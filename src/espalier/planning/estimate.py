@@ -83,7 +83,7 @@ class Job:
     def parts(self, cost: str, whole: units.Extent, costs: Sequence[float]) -> NDArray[np.float64]:
         """A cost of the whole: its constant, then what grows, float64[1 + units].
 
-        Without units the largest sample's cost is the constant.
+        Without units the constant is the most that it cost in any sample.
         """
         at = units.units_of(self.config, whole, self.record, cost)
         if not at:

@@ -46,22 +46,35 @@ def run_of(config, documents, beside=0.0):
     lines = min(50, retrieved) * test
     jobs += [
         ("colbert-train", {"triples": config["colbert"]["training"]["triples"]}, {}, 1, 0),
-        ("colbert-quantizer-0.5", {}, {}, 1 + clustered + 2e-6 * held, 5000),
+        (
+            *("colbert-quantizer-0.5", {}, {}, 1 + clustered + 2e-6 * held, 5000),
+            3e8 + 512 * sample,
+        ),
         ("colbert-index-0.5", {}, {}, 1 + 1e-6 * held, 20 * held),
-        ("colbert-sweep", {"documents_retrieved icf-p32": retrieved}, {}, 5, 9 * lines),
-        ("sparse-index", {}, {}, 2 + 0.001 * passages, 5000 * passages),
+        (
+            *("colbert-sweep", {"documents_retrieved icf-p32": retrieved}, {}, 5, 9 * lines),
+            6e8 + 260 * EMBEDDINGS * passages + 100 * lines,
+        ),
+        (
+            *("sparse-index", {}, {}, 2 + 0.001 * passages, 5000 * passages),
+            4e8 + 20_000 * passages,
+        ),
         ("sparse-encode-queries", {}, {}, 3 + 0.01 * test, 100 * test),
-        ("sparse-retrieve", {}, {}, 1 + 0.02 * test + 3e-6 * test * passages, 0),
+        (
+            *("sparse-retrieve", {}, {}, 1 + 0.02 * test + 3e-6 * test * passages, 0),
+            4e8 + 9000 * passages,
+        ),
         ("evaluation-evaluate", {}, {"paper": "colbert"}, 1 + 0.001 * lines, 200 * test),
     ]
     shards = config["colbert"]["shards"]
     for shard in range(shards):
         each = passages / shards
         metrics = {"embeddings": EMBEDDINGS * each}
-        jobs.append((f"colbert-encode-{shard}", metrics, {}, 5 + 0.02 * each, 256 * 70 * each))
+        encoded = (f"colbert-encode-{shard}", metrics, {}, 5 + 0.02 * each, 256 * 70 * each)
+        jobs.append((*encoded, 5e8 + 1e5 * each))
         own = held / shards
         coded = 1 + lists * own / 1e9 + 1e-6 * own
-        jobs.append((f"colbert-invert-0.5-{shard}", {}, {}, coded, 24 * own))
+        jobs.append((f"colbert-invert-0.5-{shard}", {}, {}, coded, 24 * own, 3e8 + 48 * own))
     if "best" in config["papers"]:
         jobs += long_documents(config, documents["documents"], queries["documents"])
     return Run(config, {job[0]: recorded(*job) for job in jobs}, beside)
@@ -83,8 +96,11 @@ def long_documents(config, count, queries):
     scored = SEGMENTS * test
     return [
         ("best-segment", metrics, {}, 3 + 0.002 * cut, 1400 * cut),
-        ("best-train", {}, {}, 4 + 0.001 * passes, 16_000_000),
-        ("best-rerank", {"segments": scored}, {}, 4 + 0.001 * scored, 64 * scored),
+        ("best-train", {}, {}, 4 + 0.001 * passes, 16_000_000, 1e9 + 1400 * cut),
+        (
+            *("best-rerank", {"segments": scored}, {}, 4 + 0.001 * scored, 64 * scored),
+            1e9 + 2 * 1400 * cut,
+        ),
     ]
 
 
@@ -96,7 +112,7 @@ def snapshot_of(view, count, queries):
     return f"collections-snapshot-{view}", metrics, {}, 1, 1000
 
 
-def recorded(name, metrics, settings, seconds, written):
+def recorded(name, metrics, settings, seconds, written, peak=1e9):
     return {
         "name": name,
         "format": records.FORMAT,
@@ -107,7 +123,7 @@ def recorded(name, metrics, settings, seconds, written):
         "settings": settings,
         "outputs": {"all": [{"path": "x", "bytes": written}]},
         "inputs": {},
-        "cost": {"started": 0, "cpu_seconds": seconds, "peak_memory_bytes": 1e9},
+        "cost": {"started": 0, "cpu_seconds": seconds, "peak_memory_bytes": peak},
     }
 
 
@@ -142,7 +158,7 @@ def test_what_grows_evenly_is_foretold_exactly(estimated):
         assert row.jobs == found.jobs, stage
         assert row.bytes == pytest.approx(found.bytes, rel=1e-4), stage
         assert row.core_hours == pytest.approx(found.core_hours, rel=1e-4), stage
-        assert row.memory == pytest.approx(found.memory, rel=1e-2), stage
+        assert row.memory == pytest.approx(found.memory, rel=1e-4), stage
 
 
 def test_counts_of_the_whole_are_foretold():

@@ -65,6 +65,11 @@ def test_no_factor_is_negative():
     assert estimate.fitted(rows, costs).tolist() == pytest.approx([66 / 49, 0.0])
 
 
+def test_speed_in_distances_is_that_of_a_processor():
+    # Of 32 dimensions a core computes between ten million and a trillion in a second.
+    assert 1e7 < estimate.distance_speed(32) < 1e12
+
+
 class Sample:
     """What `units` asks of a run."""
 

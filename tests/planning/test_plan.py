@@ -221,6 +221,7 @@ def planned(monkeypatch, tmp_path, pydocs_mini, capsys, caplog):
                 return SAMPLES[0]
             return remaining.pop(0)
 
+        monkeypatch.setattr(plan, "speed_of", lambda config, tflops: SPEED)
         monkeypatch.setattr(sampling, "run", sample)
         monkeypatch.setattr(sampling, "compiled", lambda: set(compiled))
         keys = {"results": str(tmp_path), "collections": {"passages": view}, **changes}
@@ -306,8 +307,7 @@ def test_an_estimate_is_held_against_what_the_run_took(planned, tmp_path):
     }
     seconds = sum(job["cost"]["cpu_seconds"] for job in WHOLE.records.values())
     assert pairs[-1]["actual"]["core_hours"] == pytest.approx(seconds / 3600)
-    # The machine's own speed in distances stands for that of the made-up records.
-    assert pairs[-1]["estimate"]["core_hours"] == pytest.approx(seconds / 3600, rel=0.1)
+    assert pairs[-1]["estimate"]["core_hours"] == pytest.approx(seconds / 3600, rel=1e-3)
 
     status, out, _ = planned("--against")
     heads, *lines = out.splitlines()[1:]

@@ -14,7 +14,8 @@ On disk a folder: `index.faiss`, the index without embeddings; `frequency.npy` i
 how often each vocabulary id stands in the collection, and in how many documents; `quantizer.json`,
 `Description`'s fields.
 
-Memory: the sample, and one shard's embeddings that are kept, a byte each.
+Memory: the sample, four bytes for each dimension; while it is drawn, eight bytes for each
+embedding of the collection that is kept; then eight for each of one shard that is.
 """
 
 import json
@@ -153,13 +154,14 @@ def sampled(
     bounds = np.cumsum([0, *counts])
     ranks = np.random.default_rng(seed).choice(bounds[-1], size, replace=False, shuffle=False)
     ranks.sort()
-    parts = np.split(ranks, np.searchsorted(ranks, bounds[1:-1]))
-    return np.concatenate(
-        [
-            shard.embeddings[np.flatnonzero(own)[part - first]]
-            for shard, own, part, first in zip(shards, kept, parts, bounds[:-1], strict=True)
+    ends = np.searchsorted(ranks, bounds)
+    sample = np.empty((size, shards[0].dimensions), np.float32)
+    for number, (shard, own) in enumerate(zip(shards, kept, strict=True)):
+        start, stop = ends[number : number + 2]
+        sample[start:stop] = shard.embeddings[
+            np.flatnonzero(own)[ranks[start:stop] - bounds[number]]
         ]
-    ).astype(np.float32)
+    return sample
 
 
 def write(

@@ -1,12 +1,14 @@
 import argparse
 import json
+import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from espalier.errors import EspalierError
-from espalier.stage import Room
+from espalier.stage import Room, peak_memory_bytes
 from espalier.tracking import records
 
 
@@ -47,6 +49,17 @@ def test_outputs_and_record_are_written(tmp_path, run):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere getrusage is all there is")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_peak_memory_is_getrusage_s_where_proc_does_not_tell(monkeypatch):
+    assert peak_memory_bytes() > 1_000_000
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", lambda path: "Name:\tpython\nVmRSS:\t 5 kB\n")
+        found = peak_memory_bytes()
+    # Asked for before and after: it only rises.
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert 0.9 * most < found <= most
+
+
 def test_peak_memory_is_not_that_of_the_process_that_started_this_one():
     held = b"x" * (200 << 20)
     program = "from espalier.stage import peak_memory_bytes; print(peak_memory_bytes())"

@@ -254,11 +254,12 @@ def peak_memory_bytes() -> int:
     """Peak resident memory of this process.
 
     On Linux from /proc: what getrusage says there is never less than the peak of the process that
-    started this one.
+    started this one. By getrusage elsewhere, and in a sandbox whose /proc does not tell the peak.
     """
     status = Path("/proc/self/status")
-    if status.exists():
-        return int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) * 1024
+    told = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if told:
+        return int(told[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

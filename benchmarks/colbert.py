@@ -297,7 +297,7 @@ def memory(scratch: Path, sizes: tuple[int, int]) -> Iterator[ratios.Row]:
         quantizer.write(folder / "quantizer", trained, np.zeros((2, 1), np.int64), [shard], 1.0)
         opened = quantizer.read(folder / "quantizer")
         lists = inverted.invert(opened.index, shard, kept, 0)
-        inverted.write(folder / "lists", lists, opened.digest)
+        inverted.write(folder / "lists", lists, opened.digest, 0)
         index.write(folder / "index", opened, [folder / "lists"])
         peaks.append(peak_of(program, str(folder)))
     yield grown("retrieval", peaks, "index 24, map 4); the store, 256, stays mapped")

@@ -48,7 +48,7 @@ def lists_of(folder, coder, opened, kept=None):
     for number, (shard, own) in enumerate(zip(opened.shards, kept or whole(opened), strict=True)):
         folders.append(folder / str(number))
         lists = inverted.invert(coder.index, shard, own, first)
-        inverted.write(folders[-1], lists, coder.digest)
+        inverted.write(folders[-1], lists, coder.digest, number)
         first += len(own)
     return folders
 

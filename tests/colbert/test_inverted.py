@@ -118,6 +118,28 @@ def test_joining_needs_no_more_memory_for_a_larger_collection(tmp_path, monkeypa
     assert peaks[1] < 1.5 * peaks[0] < 600_000
 
 
+def test_lists_are_those_of_every_shard_once_in_order(tmp_path):
+    opened, _ = made.shards_of(tmp_path / "s", [3, 2, 3, 2], 2)  # two shards that look alike
+    coder, _ = made.trained(tmp_path / "q", opened)
+    first, second = made.lists_of(tmp_path / "lists", coder, opened)
+
+    def refused(lists, message):
+        with pytest.raises(EspalierError) as caught:
+            ann.write(tmp_path / "i", coder, lists)
+        assert str(caught.value) == message
+        assert not (tmp_path / "i").exists()
+
+    order = "give each shard's once, in order"
+    refused([second, first], f"{second}: lists of shard 1 where those of 0 belong; {order}")
+    refused([first, first], f"{first}: lists of shard 0 where those of 1 belong; {order}")
+    for lists in ([first], [first, second, second]):
+        refused(
+            lists,
+            f"{tmp_path}/lists: lists of {len(lists)} shards, but the quantizer was trained on 2; "
+            f"{order}",
+        )
+
+
 def test_damaged_lists_and_those_of_another_quantizer_are_refused(tmp_path):
     opened, _ = made.shards_of(tmp_path / "s", [3, 2], 2)
     coder, _ = made.trained(tmp_path / "q", opened)

@@ -89,6 +89,8 @@ def test_a_shard_has_its_place_and_another_is_refused(tmp_path):
     assert quantizer.first_of(coder, 1, second, tmp_path) == 4
     with pytest.raises(EspalierError, match=f"^{tmp_path}: not the shard that the quantizer was"):
         quantizer.first_of(coder, 1, first, tmp_path)
+    with pytest.raises(EspalierError, match=f"^{tmp_path}: not the shard that the quantizer was"):
+        quantizer.first_of(coder, 2, second, tmp_path)  # it saw two
 
 
 @pytest.mark.parametrize(

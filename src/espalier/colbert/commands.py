@@ -163,10 +163,11 @@ def invert(job: Job) -> dict[str, Any]:
     trained = coder.read(job.path("quantizer"))
     (shard,) = store.opened([job.path("shard")])
     store.verify([job.path("shard")])
-    first = coder.first_of(trained, job.settings["shard"], shard, job.path("shard"))
+    number = job.settings["shard"]
+    first = coder.first_of(trained, number, shard, job.path("shard"))
     kept = static.kept(shard.tokens, shard.offsets, trained.frequencies[0], trained.about.kept)
     lists = inverted.invert(trained.index, shard, kept, first)
-    inverted.write(job.out("lists"), lists, trained.digest)
+    inverted.write(job.out("lists"), lists, trained.digest, number)
     return {"documents": len(shard.doc_ids), "embeddings": len(lists.numbers)}
 
 

@@ -41,8 +41,15 @@ class Opened(NamedTuple):
 def write(folder: Path, quantizer: Quantizer, lists: Sequence[Path]) -> dict[str, Any]:
     """Write the index of all shards' lists, the frequencies of each vocabulary id, what it is of.
 
-    Returns index.json. EspalierError for lists that are damaged or of another quantizer.
+    Returns index.json. EspalierError for lists that are damaged or of another quantizer, and unless
+    they are those of each of its shards, in order.
     """
+    shards = len(quantizer.about.documents)
+    if len(lists) != shards:
+        raise EspalierError(
+            f"{lists[0].parent}: lists of {len(lists)} shards, but the quantizer was trained on "
+            f"{shards}; give each shard's once, in order"
+        )
     inverted.verify(lists, quantizer.digest)
     folder.mkdir(parents=True)
     indexed = inverted.join(folder / INDEX, quantizer.index, lists)

@@ -2,8 +2,8 @@
 
 A shard's lists are a folder: `sizes.npy` int64[lists]; `codes.npy` uint8[n, width] and
 `numbers.npy` int64[n], list after list, in each by number; `inverted.json`, the digest of the
-quantizer that made them, and `sha256` of each other file. An index that is flat is one list, and an
-embedding's code its float32 values.
+quantizer that made them, the number of the `shard`, and `sha256` of each other file. An index that
+is flat is one list, and an embedding's code its float32 values.
 
 A block's size decides how matrix products round. So that a list is the same bytes however the
 collection is cut, a block is of the documents that were encoded as one (`batching.BLOCK`, at
@@ -102,25 +102,30 @@ def number_of_lists(index: Any) -> int:
     return 1 if flat(index) else int(index.nlist)
 
 
-def write(folder: Path, lists: Lists, quantizer: str) -> None:
-    """Write a shard's lists, made by the quantizer with that digest."""
+def write(folder: Path, lists: Lists, quantizer: str, shard: int) -> None:
+    """Write the lists of the collection's shard of that number, by the quantizer of that digest."""
     folder.mkdir(parents=True)
     for name, values in lists._asdict().items():
         np.save(folder / f"{name}.npy", values)
     described = {
         "quantizer": quantizer,
+        "shard": shard,
         "sha256": {path.name: files.sha256_of(path) for path in files.members(folder)},
     }
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
 
 
 def verify(folders: Sequence[Path], quantizer: str) -> None:
-    """EspalierError for lists with a damaged file, or that another quantizer made; all are read."""
+    """That these are whole lists of the first shard, the second and so on; all are read.
+
+    EspalierError for those with a damaged file, of another quantizer or of another shard.
+    """
     names = {f"{name}.npy" for name in Lists._fields}
-    for folder in folders:
+    for number, folder in enumerate(folders):
         try:
             described = json.loads((folder / DESCRIPTION).read_text())
             made_by, digests = described["quantizer"], described["sha256"]
+            shard = described["shard"]
             whole = set(digests) == names and all(
                 files.sha256_of(folder / name) == digest for name, digest in digests.items()
             )
@@ -130,6 +135,11 @@ def verify(folders: Sequence[Path], quantizer: str) -> None:
             raise EspalierError(f"{folder}: damaged; delete it and run again")
         if made_by != quantizer:
             raise EspalierError(f"{folder}: made by another quantizer; delete it and run again")
+        if shard != number:
+            raise EspalierError(
+                f"{folder}: lists of shard {shard} where those of {number} belong; "
+                "give each shard's once, in order"
+            )
 
 
 def join(path: Path, index: Any, folders: Sequence[Path]) -> int:

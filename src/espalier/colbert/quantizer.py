@@ -201,8 +201,9 @@ def first_of(quantizer: Quantizer, number: int, shard: Shard, folder: Path) -> i
     EspalierError for a shard that is not the one that the quantizer saw there.
     """
     about = quantizer.about
-    found = (shard.encoder, len(shard.doc_ids), len(shard.embeddings))
-    if found != (about.encoder, about.documents[number], about.embeddings[number]):
+    seen = list(zip(about.documents, about.embeddings, strict=True))[number : number + 1]
+    found = (len(shard.doc_ids), len(shard.embeddings))
+    if shard.encoder != about.encoder or seen != [found]:
         raise EspalierError(
             f"{folder}: not the shard that the quantizer was trained on; "
             "delete the quantizer and run again"

@@ -50,6 +50,7 @@ def test_joined_lists_are_the_index_of_one_process(
             monkeypatch.setattr(inverted, "GROUP", group)
             assert inverted.join(tmp_path / "i", coder.index, folders) == stays.sum()
             assert (tmp_path / "i").read_bytes() == expected
+            assert coder.index.ntotal == 0
 
 
 def test_a_flat_index_is_one_list(tmp_path, small_blocks):
@@ -59,10 +60,11 @@ def test_a_flat_index_is_one_list(tmp_path, small_blocks):
     folders = made.lists_of(tmp_path / "lists", coder, opened)
     sizes = [inverted.array(folder, "sizes").tolist() for folder in folders]
     assert sizes == [[1000]] * 3
-    assert inverted.join(tmp_path / "i", coder.index, folders) == 3000
     flat = faiss.IndexIDMap2(faiss.IndexFlatL2(8))
     flat.add_with_ids(everything, np.arange(3000))
-    assert (tmp_path / "i").read_bytes() == faiss.serialize_index(flat).tobytes()
+    for name in ("i", "again"):  # it is joined into a copy
+        assert inverted.join(tmp_path / name, coder.index, folders) == 3000
+        assert (tmp_path / name).read_bytes() == faiss.serialize_index(flat).tobytes()
 
 
 @pytest.mark.parametrize("documents", [200, 10])

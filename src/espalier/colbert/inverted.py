@@ -145,16 +145,17 @@ def verify(folders: Sequence[Path], quantizer: str) -> None:
 def join(path: Path, index: Any, folders: Sequence[Path]) -> int:
     """Write the index of all shards' lists, in the order given; the number of embeddings.
 
-    `index` is the quantizer's. The bytes are FAISS's own, as it would write an index that all
-    embeddings were added to in one process.
+    `index` is the quantizer's, and stays as it is. The bytes are FAISS's own, as it would write an
+    index that all embeddings were added to in one process.
     """
     sizes = reduce(np.add, (array(folder, "sizes") for folder in folders))
     total = int(sizes.sum())
     if flat(index):
+        filled = faiss.clone_index(index)
         for folder in folders:
             vectors = array(folder, "codes").view(np.float32)
-            index.add_with_ids(vectors, array(folder, "numbers"))
-        faiss.write_index(index, str(path))
+            filled.add_with_ids(vectors, array(folder, "numbers"))
+        faiss.write_index(filled, str(path))
         return total
     with path.open("wb") as stream, tqdm(total=total, desc="join", unit="embedding") as bar:
         stream.write(header(index, sizes))
@@ -173,8 +174,12 @@ def header(index: Any, sizes: NDArray[np.int64]) -> bytes:
     of those. Integers have eight bytes, and an array its length before it. EspalierError when FAISS
     no longer writes that.
     """
-    index.ntotal = int(sizes.sum())
-    without = faiss.serialize_index(index).tobytes()
+    usual = index.ntotal
+    index.ntotal = int(sizes.sum())  # not of a copy, which would take all centroids' memory again
+    try:
+        without = faiss.serialize_index(index).tobytes()
+    finally:
+        index.ntotal = usual
     lists = b"ilar" + struct.pack("<QQ", len(sizes), width(index))
     empty = lists + b"sprs" + struct.pack("<Q", 0)
     if not without.endswith(empty):

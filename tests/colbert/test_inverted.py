@@ -120,6 +120,18 @@ def test_joining_needs_no_more_memory_for_a_larger_collection(tmp_path, monkeypa
     assert peaks[1] < 1.5 * peaks[0] < 600_000
 
 
+def test_coding_takes_the_memory_that_it_says(tmp_path, small_blocks):
+    opened, _ = made.shards_of(tmp_path / "s", [10] * 6000, 6000, dimensions=32)
+    coder, _ = made.trained(tmp_path / "q", opened, subquantizers=32, bits=4)
+    assert inverted.width(coder.index) == 16
+    (kept,) = made.whole(opened)
+    tracemalloc.start()
+    inverted.invert(coder.index, opened.shards[0], kept, 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 48 <= peak / 60_000 < 52
+
+
 def test_lists_are_those_of_every_shard_once_in_order(tmp_path):
     opened, _ = made.shards_of(tmp_path / "s", [3, 2, 3, 2], 2)  # two shards that look alike
     coder, _ = made.trained(tmp_path / "q", opened)

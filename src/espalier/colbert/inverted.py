@@ -9,9 +9,10 @@ A block's size decides how matrix products round. So that a list is the same byt
 collection is cut, a block is of the documents that were encoded as one (`batching.BLOCK`, at
 multiples of which shards begin), and has one thread.
 
-Memory: coding takes 32 bytes for each embedding of the shard beside the quantizer; joining takes
-`GROUP` embeddings, or those of the longest list, since the lists' files are read and the index is
-written a piece at a time. A flat index is joined in memory: it has few embeddings.
+Memory: beside the quantizer, coding takes two codes and 16 bytes for each embedding of the shard
+that is kept (48 with codes of 16 bytes; where a code is shorter than 8, one and 24 bytes); joining
+takes `GROUP` embeddings, or those of the longest list, since the lists' files are read and the
+index is written a piece at a time. A flat index is joined in memory: it has few embeddings.
 """
 
 import json
@@ -73,7 +74,11 @@ def invert(index: Any, shard: Shard, kept: NDArray[np.bool_], first: int) -> Lis
             at = stop
     order = np.argsort(lists, kind="stable")
     sizes = np.bincount(lists, minlength=number_of_lists(index))
-    return Lists(sizes, codes[order], first + places[order])
+    del lists  # this and `places` have eight bytes for each embedding
+    numbers = places[order]
+    del places
+    numbers += first
+    return Lists(sizes, codes[order], numbers)
 
 
 def coded(index: Any, block: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

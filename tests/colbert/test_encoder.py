@@ -98,6 +98,10 @@ def test_saved_and_loaded_it_encodes_the_same(model, tmp_path):
     np.testing.assert_allclose(model.encode(query), again.encode(query), atol=2e-6)
     if torch.backends.mkldnn.is_available():
         assert not any(type(part) is torch.nn.Linear for part in again.trunk.modules())
+        for refused in (encoder.with_int8, lambda loaded: encoder.save(tmp_path / "x", loaded)):
+            with pytest.raises(ValueError, match="loaded for inference"):
+                refused(again)
+        assert not (tmp_path / "x").exists()
     rounded = encoder.load(tmp_path, int8=True).encode(query)
     np.testing.assert_allclose(rounded, encoder.with_int8(model).encode(query), atol=0.02)
     assert not np.allclose(rounded, again.encode(query), atol=1e-5)

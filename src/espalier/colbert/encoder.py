@@ -186,8 +186,9 @@ def with_int8(encoder: Encoder) -> Encoder:
 
     Weights are rounded row by row, what they are multiplied with as it comes. Attention stays in
     single precision: rounded, too, it is faster still, but quality is no longer surely the same.
-    EspalierError on a GPU, for which there are no such kernels.
+    EspalierError on a GPU, for which there are no such kernels; ValueError as `as_trained` says.
     """
+    as_trained(encoder)
     if device().type != "cpu":
         raise EspalierError(
             "config key 'colbert.retrieval.int8_queries': true, but models run on a GPU; "
@@ -207,7 +208,11 @@ def with_int8(encoder: Encoder) -> Encoder:
 
 
 def save(folder: Path, encoder: Encoder) -> None:
-    """Write trunk and tokenizer as transformers does, the projection and the layout beside."""
+    """Write trunk and tokenizer as transformers does, the projection and the layout beside.
+
+    ValueError as `as_trained` says.
+    """
+    as_trained(encoder)
     encoder.trunk.save_pretrained(folder)
     layout = encoder.layout
     layout.tokenizer.save_pretrained(folder)
@@ -222,7 +227,11 @@ def save(folder: Path, encoder: Encoder) -> None:
 
 
 def load(folder: Path, *, int8: bool = False) -> Encoder:
-    """The encoder that `save` wrote, on the device, for inference; `int8`: see `with_int8`."""
+    """The encoder that `save` wrote, on the device; `int8`: see `with_int8`.
+
+    For inference alone: on a CPU its layers are `Reordered`, so that it can be neither saved nor
+    rounded any more.
+    """
     encoder = assembled(folder, **json.loads((folder / DESCRIPTION).read_text()))
     encoder.projection.load_state_dict(load_file(folder / PROJECTION))
     if int8:
@@ -230,6 +239,12 @@ def load(folder: Path, *, int8: bool = False) -> Encoder:
     if device().type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         reorder(encoder)
     return encoder
+
+
+def as_trained(encoder: Encoder) -> None:
+    """ValueError for an encoder whose layers `load` has reordered: their weights cannot be read."""
+    if any(isinstance(part, Reordered) for part in encoder.modules()):
+        raise ValueError("the encoder was loaded for inference: its weights cannot be read")
 
 
 class Reordered(torch.nn.Module):

@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def killing(tally: Tally, chain: Chain, reference: Chain, count: int) -> None:
 def others(tally: Tally, chain: Chain) -> None:
     """Every other fault, one after another, on a finished chain."""
 
-    def corrupted() -> list[str]:
-        return damage.corrupted(chain, SEED) + damage.completed(chain)
+    def corrupted(damages: Sequence[damage.Damage]) -> list[str]:
+        return damage.corrupted(chain, damages, SEED) + damage.completed(chain)
 
     def locks() -> list[str]:
         places.leave_locks(chain)
@@ -87,7 +88,8 @@ def others(tally: Tally, chain: Chain) -> None:
 
     for name, count, attempt in (
         ("truncated shards", len(damage.SHARDS), lambda: damage.truncated(chain, SEED)),
-        ("corrupted index bytes", len(damage.INDEXES), corrupted),
+        ("corrupted list bytes", len(damage.LISTS), lambda: corrupted(damage.LISTS)),
+        ("corrupted index bytes", len(damage.INDEXES), lambda: corrupted(damage.INDEXES)),
         ("deleted intermediates", len(damage.INTERMEDIATES), lambda: damage.deleted(chain)),
         ("stale locks", len(places.lock_files(chain)), locks),
         ("pair of chains at once", 1, crowded),

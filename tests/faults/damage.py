@@ -22,6 +22,10 @@ SHARDS = (
     Damage("colbert/shards/0", "embeddings.npy", "colbert/inverted/1/0"),
     Damage("sparse/splade/shards/1", "learned.npy", "sparse/splade/inverted/1"),
 )
+LISTS = (
+    Damage("colbert/inverted/1/0", "codes.npy", "colbert/indexes/1"),
+    Damage("sparse/splade/inverted/1", "learned.npy", "sparse/splade/indexes/splade"),
+)
 INDEXES = (
     Damage("colbert/indexes/1", "index.faiss", "colbert/counts.parquet"),
     Damage("sparse/splade/indexes/splade", "union/docs.npy", "sparse/counts.parquet"),
@@ -80,19 +84,19 @@ def made_again(chain: Chain, lost: str, outputs: Sequence[str]) -> list[str]:
     return wrong + ended(chain, finished)
 
 
-def corrupted(chain: Chain, seed: int) -> list[str]:
-    """Change a bit of some indexes as though the chain had stopped before anything read them.
+def corrupted(chain: Chain, damages: Sequence[Damage], seed: int) -> list[str]:
+    """Change a bit of some outputs as though the chain had stopped before anything read them.
 
     Runs the chain, which must refuse each in one line that says what to do, and does that.
     Returns what went wrong.
     """
-    for number, damage in enumerate(INDEXES):
+    for number, damage in enumerate(damages):
         flip(chain.results / damage.output / damage.file, seed + number)
         remove(chain.results / damage.reader)
     stopped = chain.run("--keep-going")
-    last = stopped.stderr.splitlines()[-len(INDEXES) :]
-    wrong = [] if stopped.returncode else ["a chain on corrupted indexes succeeded"]
-    for damage in INDEXES:
+    last = stopped.stderr.splitlines()[-len(damages) :]
+    wrong = [] if stopped.returncode else ["a chain on corrupted bytes succeeded"]
+    for damage in damages:
         path = chain.results / damage.output
         lines = [line for line in last if line.startswith(f"espalier: error: {path}")]
         if not any(line.endswith("delete it and run again") for line in lines):

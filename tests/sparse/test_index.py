@@ -126,6 +126,24 @@ def test_a_shard_has_its_documents_on_the_union_of_both_supports(tmp_path):
         assert kinds == ["int64", "int64", "int32", "int32", "float32"]
 
 
+def test_a_damaged_inverted_shard_is_refused(tmp_path):
+    folder = tmp_path / "s"
+    inverted.write(folder, inverted.invert(cut(DOCUMENTS)[0]))
+    assert len(inverted.read(folder).docs) == 7
+    arrays = sorted(folder.glob("*.npy"))
+    assert len(arrays) == 9
+    for path in arrays:
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        refused(f"{folder}: damaged; delete it and run again$", inverted.read, folder)
+        path.unlink()
+        refused(f"{folder}: damaged; delete it and run again$", inverted.read, folder)
+        path.write_bytes(content)
+    for content in ("{", "{}", "[]"):
+        (folder / inverted.DESCRIPTION).write_text(content)
+        refused(rf"{folder}: no inverted shard \(.*\); delete it", inverted.read, folder)
+
+
 def test_an_inverted_shard_has_the_same_postings_term_by_term(tmp_path):
     (shard,) = cut(DOCUMENTS)
     inverted.write(tmp_path / "s", inverted.invert(shard))

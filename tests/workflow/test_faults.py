@@ -36,8 +36,10 @@ def test_lost_and_truncated_outputs_are_made_again_whatever_locks_are_left(chain
 
 
 @pytest.mark.long
-def test_corrupted_indexes_are_refused_and_one_of_two_chains_mends_them(chain, reference):
-    assert damage.corrupted(chain, SEED) == []
+def test_corrupted_outputs_are_refused_and_one_of_two_chains_mends_them(chain, reference):
+    assert damage.corrupted(chain, damage.LISTS, SEED) == []
+    assert damage.completed(chain) == []
+    assert damage.corrupted(chain, damage.INDEXES, SEED) == []
     assert places.two_at_once(chain) == []
     assert differences(reference, contents(chain.results)) == []
 

@@ -2,11 +2,13 @@
 
 A folder of .npy files, memory-mapped when read: `doc_ids` and `lexicon` (names.py), the latter
 ascending, `lengths` int64[D], `term_begin` int64[V+1], `docs` int32[P] (documents of the shard,
-ascending within a term), `frequency` int32[P], `learned` float32[P].
+ascending within a term), `frequency` int32[P], `learned` float32[P]; beside them `inverted.json`,
+the `sha256` of each.
 
 Memory: 40 bytes for each posting of the shard.
 """
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +16,13 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from espalier import files
+from espalier.errors import EspalierError
 from espalier.sparse import quantize
 from espalier.sparse.names import Names
 from espalier.sparse.shards import Shard
+
+DESCRIPTION = "inverted.json"
 
 
 class Inverted(NamedTuple):
@@ -72,10 +78,28 @@ def write(folder: Path, inverted: Inverted) -> None:
             value.write(folder, name)
         else:
             np.save(folder / f"{name}.npy", value)
+    digests = {path.name: files.sha256_of(path) for path in files.members(folder)}
+    text = json.dumps({"sha256": digests}, indent=1, sort_keys=True)
+    (folder / DESCRIPTION).write_text(text + "\n")
 
 
 def read(folder: Path) -> Inverted:
-    """Open an inverted shard, its arrays memory-mapped."""
+    """Open an inverted shard, its arrays memory-mapped; all files are read once to verify them.
+
+    EspalierError when one is not as it was written.
+    """
+    try:
+        digests = json.loads((folder / DESCRIPTION).read_text())["sha256"]
+        found = {path.name for path in files.members(folder)} - {DESCRIPTION}
+        whole = found == set(digests) and all(
+            files.sha256_of(folder / name) == digest for name, digest in digests.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EspalierError(
+            f"{folder}: no inverted shard ({error}); delete it and run again"
+        ) from error
+    if not whole:
+        raise EspalierError(f"{folder}: damaged; delete it and run again")
     arrays = [
         np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in Inverted._fields[2:]
     ]

@@ -44,6 +44,7 @@ RETRIEVAL = {
     "orders": ["icf"],
     "selective": [],
     "depth": 20,
+    "score_masks": True,
 }
 SETTINGS = [
     {"name": "original", "algorithm": "vbmw", "beta": 0.0},

@@ -212,7 +212,9 @@ def test_documents_to_the_end(bert, every_stage, tmp_path):
 
     ledger = {row["id"]: row for row in json.loads((results / "claims.json").read_text())}
     assert ledger["best-gold-usable"]["here"] == 0.75
-    assert ledger["best-pairs-2019"]["verdict"] == "not reproduced"
+    # Forty documents are not those that the paper has counted.
+    assert ledger["best-pairs-2019"]["verdict"] == "not tested at this scale"
+    assert ledger["best-pairs-2019"]["here"] > 0
     assert ledger["best-queries-2019"]["here"] == 8
     assert "relevant passages train" in (results / "report/index.html").read_text()
 

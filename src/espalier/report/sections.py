@@ -136,12 +136,13 @@ def best(results: Results, alpha: float) -> Section:
                 "picked: how often the dev measure picks this iteration",
             )
         )
-        section.draw(
-            "best-selection",
-            figures.selection(hits, reached["dev RR"].dropna()),
-            "Segment selection by system (as Table 2): how often the segment chosen in a relevant "
-            "page holds the answer; dev RR beside it.",
-        )
+        if hits.notna().any(axis=None):  # where answers are known
+            section.draw(
+                "best-selection",
+                figures.selection(hits, reached["dev RR"].dropna()),
+                "Segment selection by system (as Table 2): how often the segment chosen in a "
+                "relevant page holds the answer; dev RR beside it.",
+            )
     history = results.tables.get("best/history", pd.DataFrame())
     if not history.empty:
         history = history.groupby(["system", "epoch"], as_index=False)[["loss", "dev_rr"]].mean()

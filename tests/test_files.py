@@ -91,3 +91,20 @@ def test_an_error_is_a_full_disks_by_its_number_its_words_or_the_disk(tmp_path, 
     usage = shutil.disk_usage(tmp_path)._replace(free=4096)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     assert files.no_space(ValueError("other"), tmp_path)
+
+
+def test_an_altered_file_is_named(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a").write_bytes(b"abc")
+    (tmp_path / "sub" / "b").write_bytes(b"")
+    digests = files.digests_of(tmp_path)
+    # The digests of "abc" and of nothing, as published for SHA-256.
+    assert digests == {
+        "a": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        "sub/b": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    }
+    assert files.altered(tmp_path, digests) is None
+    (tmp_path / "sub" / "b").write_bytes(b"0")
+    assert files.altered(tmp_path, digests) == tmp_path / "sub" / "b"
+    (tmp_path / "a").unlink()
+    assert files.altered(tmp_path, digests) == tmp_path / "a"

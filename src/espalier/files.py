@@ -5,7 +5,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -97,6 +97,20 @@ def sha256_of(path: Path) -> str:
         return digest.hexdigest()
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of a folder by its relative path: what `altered` holds them to."""
+    return {p.relative_to(folder).as_posix(): sha256_of(p) for p in members(folder)}
+
+
+def altered(folder: Path, digests: Mapping[str, str]) -> Path | None:
+    """The first file that is missing or not as it was for `digests_of`; None where all are."""
+    for name, digest in digests.items():
+        path = folder / name
+        if not path.is_file() or sha256_of(path) != digest:
+            return path
+    return None
 
 
 def reserve(path: Path) -> None:

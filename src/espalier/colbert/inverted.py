@@ -115,7 +115,7 @@ def write(folder: Path, lists: Lists, quantizer: str, shard: int) -> None:
     described = {
         "quantizer": quantizer,
         "shard": shard,
-        "sha256": {path.name: files.sha256_of(path) for path in files.members(folder)},
+        "sha256": files.digests_of(folder),
     }
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
 
@@ -131,12 +131,10 @@ def verify(folders: Sequence[Path], quantizer: str) -> None:
             described = json.loads((folder / DESCRIPTION).read_text())
             made_by, digests = described["quantizer"], described["sha256"]
             shard = described["shard"]
-            whole = set(digests) == names and all(
-                files.sha256_of(folder / name) == digest for name, digest in digests.items()
-            )
+            whole = set(digests) == names
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EspalierError(f"{folder}: no lists ({error}); delete it and run again") from error
-        if not whole:
+        if not whole or files.altered(folder, digests):
             raise EspalierError(f"{folder}: damaged; delete it and run again")
         if made_by != quantizer:
             raise EspalierError(f"{folder}: made by another quantizer; delete it and run again")

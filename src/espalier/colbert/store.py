@@ -91,7 +91,7 @@ def write(
         "dimensions": dimensions,
         "bits": codec.bits if codec else HALF,
         "encoder": encoder,
-        "sha256": {path.name: files.sha256_of(path) for path in files.members(folder)},
+        "sha256": files.digests_of(folder),
     }
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1, sort_keys=True) + "\n")
     return described
@@ -154,9 +154,9 @@ class Store:
 def verify(folders: Sequence[Path]) -> None:
     """EspalierError for opened shards with a file that is not as it was written; all are read."""
     for folder in folders:
-        for name, digest in json.loads((folder / DESCRIPTION).read_text())["sha256"].items():
-            if files.sha256_of(folder / name) != digest:
-                raise EspalierError(f"{folder / name}: damaged; delete {folder} and run again")
+        digests = json.loads((folder / DESCRIPTION).read_text())["sha256"]
+        if damaged := files.altered(folder, digests):
+            raise EspalierError(f"{damaged}: damaged; delete {folder} and run again")
 
 
 def opened(folders: Sequence[Path]) -> list[Shard]:

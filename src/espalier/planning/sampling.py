@@ -143,7 +143,7 @@ def view_overlay(config: Config, name: str, size: Size) -> dict[str, Any]:
     limits = view.get("max_queries", {})
     found: dict[str, Any] = {
         "splits": {**dict.fromkeys(view["splits"]), **splits},
-        "max_queries": {s: min(wanted[s], limits.get(s, wanted[s])) for s in splits},
+        "max_queries": {s: min(n, limits.get(s, n)) for s, n in wanted.items() if s in splits},
     }
     if view.get("candidates") != "scoreddocs":
         found["max_docs"] = min(documents, view.get("max_docs", documents))

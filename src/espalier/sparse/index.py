@@ -31,7 +31,7 @@ import numpy.typing as npt
 from numpy.lib.format import open_memmap
 
 from espalier.errors import EspalierError
-from espalier.files import reserve, sha256_of
+from espalier.files import altered, digests_of, reserve
 from espalier.sparse import blocks, bm25, names, quantize, reorder, segments
 from espalier.sparse.inverted import Inverted, places
 from espalier.sparse.names import Names
@@ -317,8 +317,7 @@ def finish(
 
 def seal(folder: Path, meta: Mapping[str, Any]) -> None:
     """Write `meta.json`, with the checksums of all other files."""
-    checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    text = json.dumps({**meta, "sha256": checksums}, indent=1, sort_keys=True)
+    text = json.dumps({**meta, "sha256": digests_of(folder)}, indent=1, sort_keys=True)
     (folder / "meta.json").write_text(text + "\n")
 
 
@@ -335,18 +334,12 @@ def read(folder: Path) -> Index:
         raise EspalierError(f"{folder}/meta.json: missing or damaged; {remedy}") from error
     if version != VERSION:
         raise EspalierError(f"{folder}: index of version {version}, this is {VERSION}; {remedy}")
-    for name, expected in checksums.items():
-        if not (folder / name).is_file() or sha256_of(folder / name) != expected:
-            raise EspalierError(f"{folder / name}: missing, truncated or altered; {remedy}")
-
-    def array(name: str) -> Weights:
-        # Plain array views: one compiled kernel serves mapped and in-memory indexes.
-        return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r"))
-
+    if path := altered(folder, checksums):
+        raise EspalierError(f"{path}: missing, truncated or altered; {remedy}")
     return Index(
-        Postings(*(array(name) for name in Postings._fields)),
+        Postings(*(names.mapped(folder, name) for name in Postings._fields)),
         {
-            name: Partition(*(array(f"{name}_{part}") for part in Partition._fields))
+            name: Partition(*(names.mapped(folder, f"{name}_{part}") for part in Partition._fields))
             for name in PARTITIONS
         },
         Names.read(folder, "doc_ids"),

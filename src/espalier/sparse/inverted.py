@@ -19,7 +19,7 @@ import numpy.typing as npt
 from espalier import files
 from espalier.errors import EspalierError
 from espalier.sparse import quantize
-from espalier.sparse.names import Names
+from espalier.sparse.names import Names, mapped, save
 from espalier.sparse.shards import Shard
 
 DESCRIPTION = "inverted.json"
@@ -74,12 +74,8 @@ def write(folder: Path, inverted: Inverted) -> None:
     """Write an inverted shard."""
     folder.mkdir(parents=True)
     for name, value in inverted._asdict().items():
-        if isinstance(value, Names):
-            value.write(folder, name)
-        else:
-            np.save(folder / f"{name}.npy", value)
-    digests = {path.name: files.sha256_of(path) for path in files.members(folder)}
-    text = json.dumps({"sha256": digests}, indent=1, sort_keys=True)
+        save(folder, name, value)
+    text = json.dumps({"sha256": files.digests_of(folder)}, indent=1, sort_keys=True)
     (folder / DESCRIPTION).write_text(text + "\n")
 
 
@@ -91,16 +87,12 @@ def read(folder: Path) -> Inverted:
     try:
         digests = json.loads((folder / DESCRIPTION).read_text())["sha256"]
         found = {path.name for path in files.members(folder)} - {DESCRIPTION}
-        whole = found == set(digests) and all(
-            files.sha256_of(folder / name) == digest for name, digest in digests.items()
-        )
+        whole = found == set(digests)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EspalierError(
             f"{folder}: no inverted shard ({error}); delete it and run again"
         ) from error
-    if not whole:
+    if not whole or files.altered(folder, digests):
         raise EspalierError(f"{folder}: damaged; delete it and run again")
-    arrays = [
-        np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in Inverted._fields[2:]
-    ]
+    arrays = (mapped(folder, name) for name in Inverted._fields[2:])
     return Inverted(Names.read(folder, "doc_ids"), Names.read(folder, "lexicon"), *arrays)

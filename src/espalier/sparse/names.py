@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +48,23 @@ class Names:
     @classmethod
     def read(cls, folder: Path, name: str) -> "Names":
         """Open what `write` wrote, memory-mapped."""
-        text, begin = (np.load(folder / f"{n}.npy", mmap_mode="r") for n in (name, f"{name}_begin"))
-        return cls(np.asarray(text), np.asarray(begin))
+        return cls(mapped(folder, name), mapped(folder, f"{name}_begin"))
+
+
+def save(folder: Path, name: str, value: Names | npt.NDArray[Any]) -> None:
+    """Write strings, or an array as `name`.npy."""
+    if isinstance(value, Names):
+        value.write(folder, name)
+    else:
+        np.save(folder / f"{name}.npy", value)
+
+
+def mapped(folder: Path, name: str) -> npt.NDArray[Any]:
+    """The array `name`.npy, memory-mapped.
+
+    A plain view of it: one compiled kernel serves mapped arrays and those in memory.
+    """
+    return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r"))
 
 
 def joined(parts: Iterable[Names]) -> Names:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from espalier.sparse.names import Names
+from espalier.sparse.names import Names, mapped, save
 
 Sparse = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 """A text's vocabulary ids int32[n], ascending, and their learned weights float32[n], positive."""
@@ -78,15 +78,10 @@ def write(folder: Path, shard: Shard) -> None:
     """Write a shard."""
     folder.mkdir(parents=True)
     for name, value in shard._asdict().items():
-        if isinstance(value, Names):
-            value.write(folder, name)
-        else:
-            np.save(folder / f"{name}.npy", value)
+        save(folder, name, value)
 
 
 def read(folder: Path) -> Shard:
     """Open a shard, its arrays memory-mapped."""
-    arrays = [
-        np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in Shard._fields[2:]
-    ]
+    arrays = (mapped(folder, name) for name in Shard._fields[2:])
     return Shard(Names.read(folder, "doc_ids"), Names.read(folder, "lexicon"), *arrays)

@@ -143,7 +143,7 @@ def data_table(name: str, data: pd.DataFrame) -> Table:
         [row["quantity"].replace("_", " "), *(row[column] for column in data.columns[1:])]
         for row in data.to_dict("records")
     ]
-    caption = "The documents and what is made of them; lengths are in word pieces"
+    caption = "The documents, in word pieces, and what is made of them, in segments and pieces"
     return Table(name, caption, [str(column) for column in data.columns], rows)
 
 

@@ -1,10 +1,11 @@
 """PISA over the postings of one of our indexes: an oracle for scores, a rival for speed.
 
-PISA (Mallia et al. 2019) comes as the extension module of `pyterrier-pisa`; its inverted index is
-written here in PISA's own plain format, so that both engines have the same postings.
+PISA (Mallia et al. 2019) comes as the extension module of `pyterrier-pisa`; an index is written
+here in PISA's own plain format, so that both engines have the same postings.
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from espalier.sparse.postings import Query, Side
 
 ALGORITHMS = ("ranked_or", "maxscore", "wand", "block_max_wand", "block_max_maxscore")
 
+BLOCK_SIZE = 64
+"""Postings of a block, for whose maximum PISA's block-max algorithms ask."""
+
 
 def extension() -> Any:
     """PISA's extension module; ImportError where pyterrier-pisa is not installed."""
@@ -23,40 +27,47 @@ def extension() -> Any:
     return _pisathon
 
 
-class Pisa:
-    """One side of an index in PISA, blocks of `block_size` postings, SIMD-BP128 compressed."""
+def write(folder: Path, index: Index, side: Side) -> dict[int, str]:
+    """One side of an index as PISA's plain files in a new folder; PISA's name of each term."""
+    folder.mkdir(parents=True)
+    docs, begin = index.postings.docs, index.postings.term_begin
+    documents = len(index.doc_ids)
+    kept = []
+    with (folder / "inv.docs").open("wb") as d, (folder / "inv.freqs").open("wb") as f:
+        np.array([1, documents], np.uint32).tofile(d)
+        for term in range(len(begin) - 1):
+            span = slice(begin[term], begin[term + 1] - 1)
+            present = side.weights[span] > 0  # PISA has no postings of weight 0
+            if present.any():
+                kept.append(term)
+                for stream, values in ((d, docs[span]), (f, side.weights[span])):
+                    np.array([present.sum()], np.uint32).tofile(stream)
+                    values[present].astype(np.uint32).tofile(stream)
+    sizes = np.ones(documents + 1, np.uint32)
+    sizes[0] = documents
+    sizes.tofile(folder / "inv.sizes")
+    terms = {term: f"{term:09d}" for term in kept}
+    # The shortest names: PISA spends time on a result's names.
+    for name, lines in (("terms", terms.values()), ("documents", map(str, range(documents)))):
+        (folder / f"fwd.{name}").write_text("".join(f"{line}\n" for line in lines))
+    return terms
 
-    def __init__(self, folder: Path, index: Index, side: Side, block_size: int = 64) -> None:
+
+class Pisa:
+    """PISA's plain files in a folder, taken over: compressed by SIMD-BP128, blocks of 64."""
+
+    def __init__(self, folder: Path, terms: Mapping[int, str]) -> None:
+        """`terms` names those of our terms that PISA has."""
         self.module = extension()
-        folder.mkdir(parents=True)
-        docs, begin = index.postings.docs, index.postings.term_begin
-        documents = len(index.doc_ids)
-        kept = []
-        with (folder / "inv.docs").open("wb") as d, (folder / "inv.freqs").open("wb") as f:
-            np.array([1, documents], np.uint32).tofile(d)
-            for term in range(len(begin) - 1):
-                span = slice(begin[term], begin[term + 1] - 1)
-                present = side.weights[span] > 0  # PISA has no postings of weight 0
-                if present.any():
-                    kept.append(term)
-                    for stream, values in ((d, docs[span]), (f, side.weights[span])):
-                        np.array([present.sum()], np.uint32).tofile(stream)
-                        values[present].astype(np.uint32).tofile(stream)
-        sizes = np.ones(documents + 1, np.uint32)
-        sizes[0] = documents
-        sizes.tofile(folder / "inv.sizes")
-        self.terms = {term: f"{term:09d}" for term in kept}
-        for name, lines in (
-            ("terms", self.terms.values()),
-            ("documents", (str(i) for i in range(documents))),
-        ):
-            (folder / f"fwd.{name}").write_text("".join(f"{line}\n" for line in lines))
-        self.module.build_binlex(str(folder / "fwd.terms"), str(folder / "fwd.termlex"))
-        self.module.build_binlex(str(folder / "fwd.documents"), str(folder / "fwd.doclex"))
+        self.terms = terms
+        doc_ids = (folder / "fwd.documents").read_text().split("\n")[:-1]
+        self.documents = {doc_id: number for number, doc_id in enumerate(doc_ids)}
+        for name, lexicon in (("terms", "termlex"), ("documents", "doclex")):
+            self.module.build_binlex(str(folder / f"fwd.{name}"), str(folder / f"fwd.{lexicon}"))
         self.context = self.module.RetrievalContext()
         self.module.prepare_index(
             self.context, str(folder), "block_simdbp", "quantized", "",
-            block_size=block_size, quantize=0, stop_fname="",
+            block_size=BLOCK_SIZE, quantize=0, stop_fname="",
         )  # fmt: skip
 
     def search(self, query: Query, weights: Any, k: int, algorithm: str) -> tuple[Any, Any, int]:
@@ -75,4 +86,5 @@ class Pisa:
             result_scores=scores,
         )  # fmt: skip
         taken = time.thread_time_ns() - started
-        return names[:found].astype(np.int64), scores[:found], taken
+        docs = np.array([self.documents[doc_id] for doc_id in names[:found]], np.int64)
+        return docs, scores[:found], taken

@@ -194,9 +194,8 @@ def real(folder: Path, work: str, scratch: Path, count: int) -> Iterator[ratios.
         (Query(alone[i].terms, alone[i].bm25, alone[i].learned // QUERY_UNIT), mixed[i])
         for i in list(alone)[:count]
     ]
-    rival = pisa.Pisa(
-        scratch / work, single, learned_side(single.postings, single.partitions["fixed"])
-    )
+    side = learned_side(single.postings, single.partitions["fixed"])
+    rival = pisa.Pisa(scratch / work, pisa.write(scratch / work, single, side))
     for k in DEPTHS:
         yield from compared(
             work, timed(single, both, rival, pairs, k), k, {10: 0.75, 1000: 0.20}.get(k)
@@ -273,7 +272,8 @@ def main() -> None:
                 asked = synthetic_queries(both, given.documents, given.queries)
                 pairs = [(query, query) for query in asked]
                 side = learned_side(single.postings, single.partitions["fixed"])
-                rival = pisa.Pisa(scratch / f"pisa {order}", single, side)
+                own = scratch / f"pisa {order}"
+                rival = pisa.Pisa(own, pisa.write(own, single, side))
                 for k in DEPTHS:
                     label = f"{work}, {order}"
                     times = timed(single, both, rival, pairs, k)

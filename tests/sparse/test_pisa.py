@@ -1,6 +1,9 @@
 """PISA as an oracle: over the postings that we export, it retrieves what we do."""
 
+import shutil
+import subprocess
 from collections import Counter
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from benchmarks import pisa
 from espalier.collections import access
 from espalier.sparse import ciff, exchange, index, inverted, shards
-from espalier.sparse.postings import Query, Side, bm25_side, learned_side
+from espalier.sparse.postings import Query, bm25_side, learned_side
 from espalier.sparse.retrieval import search
 from espalier.sparse.shards import Text
 from espalier.sparse.words import words
@@ -38,48 +41,99 @@ def side_of(opened, name):
     )
 
 
-def through_ciff(folder, opened, name):
-    """One side in PISA as a CIFF file holds it, and PISA's number of each of our terms.
+OLD_ENOUGH = ("python3.10", "python3.9", "python3.8", "python3.7")
+"""Pythons that pyciff, PISA's own reader and writer of the format, has wheels for."""
 
-    The file is read by protobuf and taken over list by list, as PISA's own converter does it.
-    """
+
+@pytest.fixture(scope="session")
+def pyciff(tmp_path_factory):
+    """A call of pyciff's functions, in an environment of its own."""
+
+    def ran(*command):
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    # A name on PATH may be a version manager's, which runs nothing.
+    found = (
+        path for path in map(shutil.which, OLD_ENOUGH) if path and not ran(path, "-V").returncode
+    )
+    python = next(found, None)
+    if python is None:
+        pytest.skip(f"pyciff has wheels for {', '.join(OLD_ENOUGH)}; put one of them on PATH")
+    own = tmp_path_factory.mktemp("pyciff") / "bin/python"
+    installed = ran(
+        "sh", "-ec", '"$0" -m venv "$1"; "$1/bin/python" -m pip install --only-binary=:all: "$2"',
+        python, own.parents[1], "pyciff==0.2.0",
+    )  # fmt: skip
+    if installed.returncode:
+        pytest.skip(f"pyciff cannot be installed: {installed.stderr.strip().splitlines()[-1]}")
+
+    def call(function, *arguments):
+        said = ", ".join(repr(a if isinstance(a, bool) else str(a)) for a in arguments)
+        done = ran(own, "-c", f"import pyciff; pyciff.{function}({said})")
+        assert done.returncode == 0, done.stderr
+
+    return call
+
+
+def by_pisas_own(call, path, folder):
+    """What PISA's own reader makes of a CIFF file, named as PISA opens it."""
+    call("ciff_to_pisa", path, folder / "inv", False)
+    for name in ("terms", "documents"):
+        (folder / f"inv.{name}").rename(folder / f"fwd.{name}")
+
+
+def by_protobufs(path, folder):
+    """The same by protobuf's parser, list by list."""
+    _, postings, records, _ = by_protobuf(path.read_bytes())
+    ascending = sorted(postings.items(), key=lambda item: item[0].encode())
+    documents = len(records)
+    docs, weights = [1, documents], []
+    for _, posting in ascending:
+        docs += [len(posting), *posting]
+        weights += [len(posting), *posting.values()]
+    sizes = [documents, *(length for _, length in records)]
+    for name, numbers in (("docs", docs), ("freqs", weights), ("sizes", sizes)):
+        np.array(numbers, np.uint32).tofile(folder / f"inv.{name}")
+    doc_ids = [doc_id for doc_id, _ in records]
+    for name, lines in (("terms", [term for term, _ in ascending]), ("documents", doc_ids)):
+        (folder / f"fwd.{name}").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(params=["PISA's own", "protobuf's"])
+def reader(request):
+    """Makes a folder that PISA opens of a CIFF file."""
+    if request.param == "protobuf's":
+        return by_protobufs
+    return partial(by_pisas_own, request.getfixturevalue("pyciff"))
+
+
+def through_ciff(folder, opened, name, reader):
+    """One side in PISA as a reader takes it from the CIFF file that we write."""
     path = folder / f"{name}.ciff"
     ciff.write(path, exchange.as_ciff(opened, name))
-    _, postings, records, _ = by_protobuf(path.read_bytes())
-    assert [doc_id for doc_id, _ in records] == list(opened.doc_ids)
-    docs, weights, begin = [], [], [0]
-    for posting in postings.values():
-        docs += [*posting, len(records)]
-        weights += [*posting.values(), 0]
-        begin.append(len(docs))
-    exported = opened._replace(
-        postings=opened.postings._replace(
-            docs=np.array(docs, np.uint32), term_begin=np.array(begin, np.int64)
-        )
-    )
-    side = Side(np.array(weights, np.uint32), *side_of(opened, name)[1:])
-    numbers = {term: i for i, term in enumerate(postings)}
-    return pisa.Pisa(folder / name, exported, side), {
-        t: numbers[term] for term, t in opened.lexicon.items() if term in numbers
-    }
+    own = folder / name
+    own.mkdir()
+    reader(path, own)
+    held = set((own / "fwd.terms").read_text().split("\n")[:-1])
+    terms = {number: term for term, number in opened.lexicon.items() if term in held}
+    assert len(terms) == len(held)
+    engine = pisa.Pisa(own, terms)
+    assert list(engine.documents) == list(opened.doc_ids)
+    return engine
 
 
-def check(engine, numbers, opened, name, asked):
+def check(engine, opened, name, asked):
     """Every algorithm of PISA's and ours retrieves the same; how many rankings were compared."""
     compared = 0
     for query in asked:
         weights = getattr(query, name)
-        known = np.array([t in numbers for t in query.terms.tolist()], bool) & (weights > 0)
-        if not known.any():
+        known = np.array([t in engine.terms for t in query.terms.tolist()], bool)
+        if not (known & (weights > 0)).any():
             continue  # PISA takes no empty query
-        theirs = Query(
-            np.array([numbers[t] for t in query.terms[known].tolist()]),
-            *(column[known] for column in query[1:]),
-        )
         for k in DEPTHS:
             found = {}
             for algorithm in pisa.ALGORITHMS:
-                docs, scores, _ = engine.search(theirs, weights[known], k, algorithm)
+                docs, scores, _ = engine.search(query, weights, k, algorithm)
                 found[f"PISA {algorithm}"] = (docs.tolist(), scores.tolist())
             for algorithm in SAFE:
                 setting = {"algorithm": algorithm, "beta": float(name == "bm25")}
@@ -117,16 +171,34 @@ def random_index(seed, documents=1500):
 
 @pytest.mark.parametrize("name", ["bm25", "learned"])
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("exported", [False, True])
-def test_random_indexes(tmp_path, name, seed, exported):
+def test_random_indexes(tmp_path, name, seed):
     opened, asked = random_index(seed)
-    if exported:
-        engine, numbers = through_ciff(tmp_path, opened, name)
-        assert len(numbers) == 7
-    else:
-        engine = pisa.Pisa(tmp_path / "pisa", opened, side_of(opened, name))
-        numbers = {t: t for t in engine.terms}
-    assert check(engine, numbers, opened, name, asked) >= 80
+    folder, side = tmp_path / "pisa", side_of(opened, name)
+    engine = pisa.Pisa(folder, pisa.write(folder, opened, side))
+    assert check(engine, opened, name, asked) >= 80
+
+
+@pytest.mark.parametrize("name", ["bm25", "learned"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_indexes_that_we_export(tmp_path, name, seed, reader):
+    opened, asked = random_index(seed)
+    engine = through_ciff(tmp_path, opened, name, reader)
+    assert len(engine.terms) == 7
+    assert check(engine, opened, name, asked) >= 80
+
+
+def test_what_pisa_exports_is_what_we_exported(tmp_path, pyciff):
+    opened, _ = random_index(3)
+    sent, back = tmp_path / "sent.ciff", tmp_path / "back.ciff"
+    ciff.write(sent, exchange.as_ciff(opened, "learned"))
+    pyciff("ciff_to_pisa", sent, tmp_path / "inv", False)
+    lexicons = (tmp_path / f"inv.{name}" for name in ("terms", "documents"))
+    pyciff("pisa_to_ciff", tmp_path / "inv", *lexicons, back, "from PISA")
+    ours, theirs = ciff.read(sent), ciff.read(back)
+    assert theirs.description == "from PISA"
+    assert (theirs.terms, theirs.doc_ids) == (ours.terms, ours.doc_ids)
+    for field in ("term_begin", "docs", "weights", "doc_lengths"):
+        np.testing.assert_array_equal(getattr(theirs, field), getattr(ours, field))
 
 
 def indexed(folder, docs):
@@ -141,7 +213,7 @@ def indexed(folder, docs):
     return index.read(folder)
 
 
-def check_collection(folder, docs, texts):
+def check_collection(folder, docs, texts, reader):
     opened = indexed(folder / "index", docs)
     asked = []
     for text in texts:
@@ -151,16 +223,16 @@ def check_collection(folder, docs, texts):
         terms = np.array(sorted(counts), np.int64)
         weights = np.array([counts[t] for t in terms.tolist()], np.int64)
         asked.append(Query(terms, weights, weights))
-    engine, numbers = through_ciff(folder, opened, "bm25")
+    engine = through_ciff(folder, opened, "bm25", reader)
     # Of nearly all queries, the index has a word.
     every = len(DEPTHS) * (len(pisa.ALGORITHMS) + len(SAFE))
-    assert check(engine, numbers, opened, "bm25", asked) >= 0.9 * every * len(asked)
+    assert check(engine, opened, "bm25", asked) >= 0.9 * every * len(asked)
 
 
-def test_the_built_in_mini_collection(tmp_path, pydocs_mini):
+def test_the_built_in_mini_collection(tmp_path, pydocs_mini, reader):
     asked = islice(access.queries(f"{pydocs_mini}/passages/test"), QUERIES)
     docs = access.docs(f"{pydocs_mini}/passages")
-    check_collection(tmp_path, docs, [query.text for query in asked])
+    check_collection(tmp_path, docs, [query.text for query in asked], reader)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +243,8 @@ def test_the_built_in_mini_collection(tmp_path, pydocs_mini):
         ("msmarco-passage/trec-dl-2019/judged", "msmarco-passage/collection.tsv"),
     ],
 )
-def test_a_real_collection(tmp_path, real_collection_home, dataset_id, place):
+def test_a_real_collection(tmp_path, real_collection_home, dataset_id, place, reader):
     if not (real_collection_home / place).exists():
         pytest.skip(f"{real_collection_home / place} is absent; set IR_DATASETS_HOME to have it")
     texts = [query.text for query in islice(access.queries(dataset_id), QUERIES)]
-    check_collection(tmp_path, access.docs(dataset_id, 0, PASSAGES), texts)
+    check_collection(tmp_path, access.docs(dataset_id, 0, PASSAGES), texts, reader)

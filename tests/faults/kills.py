@@ -4,57 +4,87 @@ import json
 import random
 import subprocess
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.faults.chain import Chain, kill
 
 POLL = 0.02
-"""Seconds between two looks at a stage's log."""
+"""Seconds between two looks at the stages' logs."""
 
 
 class Moment(NamedTuple):
-    """When a chain was killed: some seconds after a stage had begun."""
+    """When a chain was killed: some seconds after a job had begun."""
 
-    stage: str
+    job: str
     seconds: float
+    beside: list[str]
+    """Other jobs that ran then."""
 
 
-def killed(chain: Chain, reference: Path, count: int, seed: int) -> list[Moment]:
-    """Start the chain and kill it, `count` times if it has so many stages; the moments.
+def recorded(reference: Path) -> dict[str, Mapping[str, Any]]:
+    """The records of a finished chain's jobs by name."""
+    paths = sorted((reference / "records").glob("[!.]*.json"))
+    return {path.stem: json.loads(path.read_text()) for path in paths}
 
-    The stages that have not yet run, in the order in which they did in the results `reference`,
-    are cut into as many stretches as kills are left; a stage is drawn from the first. The moment
-    is anywhere between its beginning and a little after its end, when its outputs get their names.
+
+def drawn(reference: Path, count: int, seed: int) -> list[str]:
+    """Names of `count` jobs to kill: of each stage one, before any stage has a second."""
+    records = recorded(reference)
+    order = sorted(records)
+    random.Random(seed).shuffle(order)
+    seen: Counter[str] = Counter()
+    turns = {}
+    for job in order:
+        turns[job] = seen[records[job]["stage"]]
+        seen[records[job]["stage"]] += 1
+    return sorted(order, key=lambda job: turns[job])[:count]
+
+
+def killed(chain: Chain, reference: Path, wanted: Sequence[str], seed: int) -> list[Moment]:
+    """Start the chain, kill it in the first wanted job that begins, and so on; the moments.
+
+    A moment is anywhere between a job's beginning and a little after its end, when its outputs get
+    their names. A wanted job that ran to its end while another was waited for is not among them.
     """
-    draw = random.Random(seed)
-    paths = (reference / "records").glob("[!.]*.json")
-    costs = {path.stem: json.loads(path.read_text())["cost"] for path in paths}
-    order = sorted(costs, key=lambda name: costs[name]["started"])
+    seconds = {job: record["cost"]["wall_seconds"] for job, record in recorded(reference).items()}
     hit: list[Moment] = []
-    while len(hit) < count:
-        waiting = [name for name in order if not chain.record(name).exists()]
+    while True:
+        done = {moment.job for moment in hit}
+        waiting = [job for job in wanted if job not in done and not chain.record(job).exists()]
         if not waiting:
-            break
-        stage = draw.choice(waiting[: max(1, len(waiting) // (count - len(hit)))])
-        moment = Moment(stage, draw.uniform(0, 1.1) * costs[stage]["wall_seconds"])
-        if killed_at(chain, moment):
+            return hit
+        after = {
+            job: random.Random(f"{seed} {job}").uniform(0, 1.1) * seconds[job] for job in waiting
+        }
+        moment = killed_once(chain, after)
+        if moment:
             hit.append(moment)
-    return hit
 
 
-def killed_at(chain: Chain, moment: Moment) -> bool:
-    """Start the chain and kill it at one moment; whether it had not ended before."""
-    log = chain.results / "logs" / f"{moment.stage}.log"
-    before = log.stat().st_mtime_ns if log.exists() else 0
+def killed_once(chain: Chain, after: Mapping[str, float]) -> Moment | None:
+    """Start the chain and kill it some seconds `after` a job began; None if it ended before."""
+    started = time.time_ns()
     process = chain.start(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not (log.exists() and log.stat().st_mtime_ns > before):
+    while not (begun := [job for job in after if job in running(chain, started)]):
+        if process.poll() is not None:
+            break
         time.sleep(POLL)
     try:
-        status = process.wait(timeout=moment.seconds)
+        status = process.wait(timeout=after[begun[0]] if begun else None)
     except subprocess.TimeoutExpired:
+        beside = [job for job in running(chain, started) if job != begun[0]]
         kill(process)
-        return True
+        return Moment(begun[0], after[begun[0]], beside)
     if status:
-        raise RuntimeError(f"the chain ended by itself with status {status} before {moment}")
-    return False
+        raise RuntimeError(f"the chain ended by itself with status {status} before {begun}")
+    return None
+
+
+def running(chain: Chain, started: int) -> list[str]:
+    """Jobs that began since `started` (nanoseconds) and have not ended."""
+    logs = (chain.results / "logs").glob("*.log")
+    begun = [path.stem for path in logs if path.stat().st_mtime_ns > started]
+    return sorted(job for job in begun if not chain.record(job).exists())

@@ -18,9 +18,23 @@ def reference(undisturbed):
 @pytest.fixture(scope="module")
 def chain(undisturbed, tmp_path_factory):
     """A chain that was killed twice, and has not gone on."""
-    chain = Chain(tmp_path_factory.mktemp("killed"))
-    assert len(kills.killed(chain, undisturbed[0].results, 2, SEED)) == 2
+    chain, jobs = Chain(tmp_path_factory.mktemp("killed")), ["colbert-train", "colbert-sweep"]
+    hit = kills.killed(chain, undisturbed[0].results, jobs, SEED)
+    # One needs what the other makes, so that neither is missed.
+    assert [moment.job for moment in hit] == jobs
     return chain
+
+
+def test_kills_are_spread_over_all_stages(undisturbed):
+    records = kills.recorded(undisturbed[0].results)
+    stages = {record["stage"] for record in records.values()}
+
+    def met(count):
+        return {records[job]["stage"] for job in kills.drawn(undisturbed[0].results, count, SEED)}
+
+    assert len(met(20)) == 20
+    assert met(len(stages)) == stages
+    assert len(kills.drawn(undisturbed[0].results, 1000, SEED)) == len(records)
 
 
 def test_a_killed_chain_ends_with_the_same_results(chain, reference):

@@ -1,5 +1,6 @@
 import dataclasses
 
+import faiss
 import numpy as np
 import pytest
 from hypothesis import given
@@ -215,17 +216,24 @@ def test_units_of_some_stages_by_hand():
     assert found == (10, 10 * 32 * (9 * 70 + 7000))
 
 
+def test_rounds_of_k_means_are_those_of_faiss():
+    index = faiss.IndexIVFPQ(faiss.IndexFlatL2(16), 16, 4, 2, 8)
+    assert (index.cp.niter, index.pq.cp.niter) == (units.PARTITION_ROUNDS, units.CODE_ROUNDS)
+    most = {parameters.max_points_per_centroid for parameters in (index.cp, index.pq.cp)}
+    assert most == {units.POINTS_PER_CENTROID}
+
+
 def test_distances_of_an_index_by_hand():
     extent = Extent({}, {}, embeddings=700_000)
     trained = {"stage": "colbert quantizer", "name": "colbert-quantizer-0.5"}
     coded = {"stage": "colbert invert", "name": "colbert-invert-0.5-3"}
     # 5% of 350,000 are 17,500 for k-means: 256 partitions of at least 39 (2^8 <= 17,500 / 39), and
     # 256 codes of each sub-quantizer; then a shard's quarter of 350,000 to each.
-    assert units.distances(CONFIG, extent, trained) == 2 * 256 * 25 * 17_500
+    assert units.distances(CONFIG, extent, trained) == 256 * (10 + 25) * 17_500
     assert units.distances(CONFIG, extent, coded) == 2 * 256 * 87_500
     large = dataclasses.replace(extent, embeddings=4e6)
     # 2,048 partitions on 100,000 points, of which 65,536 are enough for 256 codes.
-    expected = 2048 * 25 * 100_000 + 256 * 25 * 65_536
+    expected = 2048 * 10 * 100_000 + 256 * 25 * 65_536
     assert units.distances(CONFIG, large, trained) == expected
     assert units.distances(CONFIG, extent, {"stage": "colbert sweep", "name": "x"}) == 0
 

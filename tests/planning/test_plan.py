@@ -41,8 +41,8 @@ def run_of(config, documents, beside=0.0):
     retrieved = passages * (1 - math.exp(-0.3 * taken / passages))
     held = EMBEDDINGS * passages / 2
     partitions, sample = units.partitions(held, config)
-    lists = partitions + 256 if partitions else 0
-    clustered = 25 * min(sample, 65536) * lists / 1e9
+    lists, seen = partitions + 256 if partitions else 0, min(sample, 65536)
+    clustered = (10 * partitions * sample + 25 * 256 * seen) / 1e9 if partitions else 0
     lines = min(50, retrieved) * test
     jobs += [
         ("colbert-train", {"triples": config["colbert"]["training"]["triples"]}, {}, 1, 0),

@@ -73,6 +73,21 @@ def test_it_is_the_same_for_any_cut(tmp_path):
     assert index[0] == index[1]
 
 
+@pytest.mark.parametrize("metric", ["l2", "ip"])
+def test_pieces_of_the_centroids_are_searched_as_one(tmp_path, monkeypatch, metric):
+    """To rounding: k-means ends at the same centroids, whichever thread compared which."""
+    opened, _ = made.shards_of(tmp_path, [10] * 1200, 1200)
+    found = []
+    for piece in (quantizer.PIECE, 8):
+        monkeypatch.setattr(quantizer, "PIECE", piece)
+        settings = {**made.SETTINGS, "bits": 4, "metric": metric}
+        index, plan = quantizer.train(opened.shards, [12_000], made.whole(opened), **settings)
+        assert index.clustering_index is None
+        found.append(index.quantizer.reconstruct_n(0, plan.partitions))
+    assert plan.partitions >= 16
+    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-5)
+
+
 def test_how_many_are_kept_is_known_beforehand():
     offsets = np.array([0, 5, 5, 8, 108])
     # Of 5, none, 3 and 100: 2, 0, 2 and 40; 7% of 100 are 7, not 8.

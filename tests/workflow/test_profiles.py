@@ -44,7 +44,8 @@ def test_profiles_name_rules_that_there_are():
     assert set(PROFILES) == {"default", "slurm", "kubernetes"}
     whole = {name for name, body in RULES.items() if "threads: all_cores()" in body}
     for name in ("slurm", "kubernetes"):
-        assert set(PROFILES[name]["set-threads"]) == whole
+        # Of a laptop's collections, one thread trains the quantizer.
+        assert set(PROFILES[name]["set-threads"]) == {*whole, "colbert_quantizer"}
         assert PROFILES[name]["retries"] > 0
         assert set(PROFILES[name].get("set-resources", {})) <= set(RULES)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from espalier.stage import Job, Room
+from espalier.stage import Job, Room, limit_threads
 
 room = Room("colbert")
 
@@ -131,6 +131,8 @@ def quantizer(job: Job) -> dict[str, Any]:
 
     import numpy as np
 
+    # The threads of this job are FAISS's own, each with one of OpenMP's.
+    limit_threads(1)
     from espalier.colbert import quantizer as coder
     from espalier.colbert import static, store
 

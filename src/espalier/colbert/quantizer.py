@@ -10,18 +10,23 @@ collection cannot feed that many centroids. FAISS asks for 39 points each, so:
 - partitions are halved until the sample feeds them;
 - with fewer embeddings than the sub-quantizers need, the index is flat: exact search.
 
+A matrix product rounds by how many threads share it, so every product has one thread. Of many
+centroids, `PIECE` at a time are compared on a thread of their own: the bytes follow from the
+number of partitions, whatever the number of cores.
+
 On disk a folder: `index.faiss`, the index without embeddings; `frequency.npy` int64[2, vocabulary],
 how often each vocabulary id stands in the collection, and in how many documents; `quantizer.json`,
 `Description`'s fields.
 
-Memory: the sample, four bytes for each dimension; while it is drawn, eight bytes for each
-embedding of the collection that is kept; then eight for each of one shard that is.
+Memory: the sample, four bytes for each dimension and twelve for each piece; while it is drawn,
+eight bytes for each embedding of the collection that is kept; then eight for each of one shard
+that is.
 """
 
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +44,9 @@ log = logging.getLogger("espalier")
 
 POINTS_PER_CENTROID = 39
 """What FAISS asks for without a warning."""
+
+PIECE = 2**14
+"""Centroids that one thread compares with the sample."""
 
 INDEX = "index.faiss"
 
@@ -127,9 +135,30 @@ def train(
     shape = (dimensions, planned.partitions, subquantizers, bits)
     index: Any = faiss.IndexIVFPQ(flat, *shape, flat.metric_type)
     index.cp.seed = index.pq.cp.seed = seed % 2**31
-    with one_thread():
-        index.train(sampled(shards, counts, kept, planned.sample, seed))
+    points = sampled(shards, counts, kept, planned.sample, seed)
+    with one_thread(), searched_in_pieces(index, FLAT[metric]):
+        index.train(points)
     return index, planned
+
+
+@contextmanager
+def searched_in_pieces(index: Any, flat: Callable[[int], Any]) -> Iterator[None]:
+    """k-means of an IVF index with its centroids in pieces, each searched by a thread of its own.
+
+    `flat` makes an empty index for a piece. These threads have as many of OpenMP's as the process
+    began with: let that be one.
+    """
+    pieces = [flat(index.d) for _ in range(index.nlist // PIECE)]
+    if len(pieces) > 1:
+        index_shards: Any = faiss.IndexShards
+        together = index_shards(index.d, True, True)  # threaded, with numbers in succession
+        for piece in pieces:
+            together.add_shard(piece)
+        index.clustering_index = together
+    try:
+        yield
+    finally:
+        index.clustering_index = None
 
 
 @contextmanager

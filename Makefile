@@ -68,8 +68,8 @@ bench-colbert: setup  ## late interaction, pruned and whole, and its kernels (PE
 bench-best: setup  ## training and scoring of segment rankers (PEERS=python of an environment with sentence-transformers)
 	@OMP_NUM_THREADS=2 $(BIN)/python -W ignore -m benchmarks.best $(if $(PEERS),--peers $(PEERS))
 
-bench-growth: setup  ## how each stage's time and memory grow with the collection (about 12 minutes; writes benchmarks/results/growth.json)
-	@$(BIN)/python -m benchmarks.growth --cores $(CORES)
+bench-growth: setup  ## how each stage's time and memory grow with the collection (about 25 minutes; writes benchmarks/results/growth.json)
+	@$(BIN)/python -m benchmarks.growth
 
 faults: setup  ## the smoke chain killed 20 times, damaged, crowded, its disk filled (about 15 minutes)
 	@$(BIN)/python -m tests.faults

@@ -9,7 +9,7 @@ The cost of a stage is a + b n^e. For each e the best a and b, none negative, fo
 squares of relative errors; the e that fits best is the exponent, and those that fit about as well
 are its 95% interval (chi-square below its minimum + 3.84, at the noise measured). A stage is flat
 when a constant fits about as well: what it does is set by queries and training, or too short to
-show.
+show. Jobs run one at a time: two on the threads of one core slow each other.
 
 Distances to an index's centroids, few in a collection this small, are counted and timed on their
 own (as `espalier plan` does): they grow as n^1.5 in a large one.
@@ -59,8 +59,8 @@ class Growth(NamedTuple):
     high: float
     """The exponent's 95% interval."""
     flat: bool
-    at_scale: tuple[float, float, float]
-    """For MS MARCO's passages: at the exponent, and at the ends of its interval."""
+    at_scale: tuple[float, float, float] | None
+    """For MS MARCO's passages: at the exponent, and at the ends of its interval; None if flat."""
 
 
 def growth(
@@ -85,12 +85,13 @@ def growth(
     close = np.flatnonzero(misses <= misses[best] + CLOSE)
     # n^0 is a constant: with it among them, none of the growth is shown.
     flat = bool(close[0] == 0)
-    at = [
+    at, lowest, highest = (
         float(models[i][0] + models[i][1] * float(MS_MARCO) ** EXPONENTS[i] + known[-1])
-        for i in (best, int(close[0]), int(close[-1]))
-    ]
+        for i in ([0] * 3 if flat else [best, int(close[0]), int(close[-1])])
+    )
+    at_scale = None if flat and not known[-1] else (at, lowest, highest)
     low, high = float(EXPONENTS[close[0]]), float(EXPONENTS[close[-1]])
-    return Growth(stage, costs, float(EXPONENTS[best]), low, high, flat, (at[0], at[1], at[2]))
+    return Growth(stage, costs, float(EXPONENTS[best]), low, high, flat, at_scale)
 
 
 def costs_of(runs: Sequence[Run], stage: str, cost: str) -> Values:
@@ -159,9 +160,8 @@ def result_rows(found: Sequence[Growth], sizes: Sequence[int], cost: str) -> lis
     rows = []
     for row in found:
         note = f"{', '.join(f'{c:.4g}' for c in row.costs)} {unit}"
-        if row.flat:
-            note += "; flat"
-        else:
+        note += "; flat" if row.flat else ""
+        if row.at_scale:
             at, low, high = row.at_scale
             note += f"; {at:.4g} [{low:.4g}, {high:.4g}] {unit} for {MS_MARCO} passages"
         work = f"{', '.join(map(str, sizes))} documents"
@@ -178,9 +178,9 @@ def printed(times: Sequence[Growth], memories: Sequence[Growth], sizes: Sequence
         "|---|---|---|---|---|---|",
     ]
     for time, memory in zip(times, memories, strict=True):
-        hours = "" if time.flat else "{:.1f} [{:.1f}, {:.1f}]".format(
+        hours = "{:.1f} [{:.1f}, {:.1f}]".format(
             *(seconds / estimate.HOUR for seconds in time.at_scale)
-        )  # fmt: skip
+        ) if time.at_scale else ""  # fmt: skip
         lines.append(
             f"| {time.stage} | {' / '.join(f'{c:.1f}' for c in time.costs)} | {said(time)} "
             f"| {' / '.join(f'{c / 2**20:.0f}' for c in memory.costs)} | {said(memory)} "
@@ -196,30 +196,33 @@ def said(found: Growth) -> str:
 
 def meaning(times: Sequence[Growth], config: Config) -> str:
     """What the last column says, what it leaves out, and the encoder of the paper's size."""
-    encode = next(row for row in times if row.stage == "colbert encode")
-    layers, width = LARGE_ENCODER
-    larger = layers * width**2 / (config["colbert"]["encoder"]["layers"] * ENCODER_WIDTH**2)
-    hours = encode.at_scale[0] / estimate.HOUR * larger
-    return (
+    text = (
         "At 8.8M: the demo's models and settings, these few queries. Left out: larger models, more "
         "queries\nand deeper runs, two indexes in place of one, and a disk that is slower than "
         "memory.\n"
-        f"Encoding with BERT-base ({larger:.0f} times the operations a token): {hours:.0f} CPU "
-        "hours.\n`espalier plan --config config/msmarco-passage.yaml` measures that config itself."
+    )
+    layers, width = LARGE_ENCODER
+    larger = layers * width**2 / (config["colbert"]["encoder"]["layers"] * ENCODER_WIDTH**2)
+    for row in times:
+        if row.stage == "colbert encode" and row.at_scale:
+            text += (
+                f"Encoding with BERT-base ({larger:.0f} times the operations a token): "
+                f"{row.at_scale[0] / estimate.HOUR * larger:.0f} CPU hours.\n"
+            )
+    return (
+        f"{text}`espalier plan --config config/msmarco-passage.yaml` measures that config itself."
     )
 
 
 def main() -> None:
     """Run the chains; write the result and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    parser.add_argument("--cores", default="all")
-    given = parser.parse_args()
+    argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__).parse_args()
     config = configuration.load(ROOT)
 
     def ran(documents: int) -> Run:
         pages = PAGES[SIZES.index(documents)]
         size = Size(documents, pages, 10, QUERIES, 2, K_PRIME)
-        return sampling.run_compiled(config, ROOT, size, given.cores)
+        return sampling.run_compiled(config, ROOT, size, "1")
 
     runs, again = [ran(n) for n in SIZES], [ran(n) for n in REPEATED]
     speed = plan.speed_of(config, 1.0).distances

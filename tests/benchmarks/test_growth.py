@@ -40,6 +40,18 @@ def test_noise_alone_is_flat():
     assert sum(flat) >= 45
 
 
+def test_of_a_flat_stage_only_the_known_part_leads_anywhere():
+    found = growth.growth("x", growth.SIZES, np.full(4, 7.0), 0.02)
+    assert found.flat
+    assert found.at_scale is None
+    known = np.array([0, 1, 2, 3, 3600])
+    found = growth.growth("x", growth.SIZES, 7 + known[:-1], 0.02, known)
+    assert found.flat
+    assert found.at_scale == pytest.approx((3607, 3607, 3607))
+    text = growth.printed([found], [found], growth.SIZES)
+    assert text.endswith("| 1.0 [1.0, 1.0] |")
+
+
 def test_a_known_part_is_left_out_of_the_exponent_and_put_in_at_scale():
     known = np.array([0, 1, 4, 16, 1e6])
     costs = 2 + 0.001 * SIZES + known[:-1]

@@ -6,7 +6,7 @@ a sample is too small to show, distances to an index's centroids, is timed on it
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -181,14 +181,15 @@ def total(rows: Sequence[Estimate]) -> Estimate:
     )
 
 
-def core_speed(size: int = 1024, repeats: int = 4) -> float:
+def core_speed(size: int = 1024, products: int = 8) -> float:
     """Floating-point operations of one CPU second, in products of float32[size, size]."""
     matrix = np.random.default_rng(0).random((size, size), dtype=np.float32)
-    matrix @ matrix
-    started = time.process_time()
-    for _ in range(repeats):
-        matrix @ matrix
-    return 2.0 * size**3 * repeats / (time.process_time() - started)
+
+    def multiply() -> None:
+        for _ in range(products):
+            matrix @ matrix
+
+    return 2.0 * size**3 * products / seconds_of(multiply)
 
 
 def distance_speed(dimensions: int, centroids: int = 1024, points: int = 1 << 15) -> float:
@@ -201,7 +202,14 @@ def distance_speed(dimensions: int, centroids: int = 1024, points: int = 1 << 15
     flat: Any = faiss.IndexFlatL2(dimensions)
     flat.add(vectors[:centroids])
     with one_thread():
-        flat.search(vectors[centroids:][: points // 8], 1)
+        return centroids * points / seconds_of(lambda: flat.search(vectors[centroids:], 1))
+
+
+def seconds_of(work: Callable[[], Any], repeats: int = 9) -> float:
+    """CPU seconds of some work: the median, after it was done once to warm up."""
+    taken = []
+    for _ in range(repeats + 1):
         started = time.process_time()
-        flat.search(vectors[centroids:], 1)
-    return centroids * points / (time.process_time() - started)
+        work()
+        taken.append(time.process_time() - started)
+    return float(np.median(taken[1:]))

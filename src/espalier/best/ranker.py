@@ -18,6 +18,7 @@ from transformers import AutoConfig, AutoModel
 
 from espalier.best.inputs import MARKED, Batch, first_position, longest_input
 from espalier.errors import EspalierError
+from espalier.models import pretrained
 from espalier.models.locate import WEIGHTS
 
 TRUNKS: dict[str, dict[str, Any]] = {
@@ -155,8 +156,8 @@ def attend(
 def new(folder: Path, *, mark: bool) -> Ranker:
     """A ranker on the checkpoint in `folder`, with a fresh linear layer (torch's generator).
 
-    EspalierError when the checkpoint's type is not among `TRUNKS`, or `mark` is asked of one
-    without token types.
+    EspalierError when the checkpoint's type is not among `TRUNKS`, a tensor is missing, or `mark`
+    is asked of one without token types.
     """
     config = AutoConfig.from_pretrained(folder)
     if config.model_type not in TRUNKS:
@@ -169,7 +170,7 @@ def new(folder: Path, *, mark: bool) -> Ranker:
             f"{folder}/config.json: {config.model_type} has no token types to mark exact matches "
             "with; set config key 'best.ranker.exact_match_marking' to false"
         )
-    trunk = AutoModel.from_pretrained(folder, use_safetensors=True, **TRUNKS[config.model_type])
+    trunk = pretrained.load(AutoModel, folder, **TRUNKS[config.model_type])
     setattr(trunk.config, MARKING, mark)
     ranker = Ranker(trunk)
     if mark:  # after the linear layer, which then starts alike with and without marks

@@ -24,8 +24,8 @@ from transformers import AutoConfig, AutoTokenizer, BertModel
 from espalier.colbert import checkpoints
 from espalier.colbert.tokens import Layout
 from espalier.errors import EspalierError
+from espalier.models import pretrained
 from espalier.models.devices import device
-from espalier.models.locate import WEIGHTS
 from espalier.text.batching import in_blocks
 
 log = logging.getLogger("espalier")
@@ -152,25 +152,13 @@ def assembled(folder: Path, *, layers: int, dimensions: int, **layout: Any) -> E
     if config.model_type != "bert":
         raise EspalierError(f"models.encoder: {folder} is a {config.model_type}; name a BERT model")
     config.num_hidden_layers = min(layers, config.num_hidden_layers)
-    trunk, loading = BertModel.from_pretrained(
+    trunk = pretrained.load(
+        BertModel,
         folder,
         config=config,
         add_pooling_layer=False,
-        use_safetensors=True,
         dtype=torch.float32,  # whatever the weights were kept as
-        ignore_mismatched_sizes=True,  # reported below, in one line
-        output_loading_info=True,
     )
-    for name, *shapes in sorted(loading["mismatched_keys"]):
-        kept, wanted = map(tuple, shapes)
-        raise EspalierError(
-            f"{folder / WEIGHTS}: tensor '{name}' is {kept}, by config.json it is {wanted}; "
-            "take both files from the same model"
-        )
-    for name in sorted(loading["missing_keys"]):
-        raise EspalierError(
-            f"{folder / WEIGHTS}: tensor '{name}' is missing; name a folder with all of BERT's"
-        )
     tokens = Layout(AutoTokenizer.from_pretrained(folder), **layout)
     longest = max(tokens.query_length, tokens.doc_maxlen)
     if longest > config.max_position_embeddings:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, T5ForConditionalGeneration
 
 from espalier.errors import EspalierError
+from espalier.models import pretrained
 from espalier.models.devices import device
 from espalier.sparse.unicoil import safe
 
@@ -26,21 +27,14 @@ class DocT5Query:
     """A docT5query model, its tokenizer, and how to sample from it."""
 
     def __init__(self, folder: Path, samples: int, max_new_tokens: int, seed: int) -> None:
-        path = safe(folder)
+        safe(folder)
         config = AutoConfig.from_pretrained(folder)
         if config.model_type != "t5":
             raise EspalierError(
                 f"{folder / 'config.json'}: model_type is {config.model_type}; name a T5 model"
             )
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        model, loaded = T5ForConditionalGeneration.from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True
-        )
-        if loaded["missing_keys"]:
-            raise EspalierError(
-                f"{path}: tensor {min(loaded['missing_keys'])} is missing; "
-                "name a checkpoint of this model"
-            )
+        model = pretrained.load(T5ForConditionalGeneration, folder)
         self.model: Any = model.to(device()).eval()
         # In place of what the folder may say: it would fill in whatever is not said here.
         self.model.generation_config = GenerationConfig(

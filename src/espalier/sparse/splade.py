@@ -14,6 +14,7 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from espalier.models import pretrained
 from espalier.models.devices import device
 from espalier.sparse.shards import Sparse
 from espalier.text.batching import in_blocks
@@ -31,7 +32,7 @@ class Splade:
 
     def __init__(self, folder: Path, max_length: int) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForMaskedLM.from_pretrained(folder, use_safetensors=True)
+        model = pretrained.load(AutoModelForMaskedLM, folder)
         self.model: Any = model.to(device()).eval()
         head = self.model.get_output_embeddings()
         self.terms: torch.Tensor = head.weight.detach()

@@ -29,8 +29,12 @@ one block to so many."""
 TOLERANCE = 0.005
 """Relative distance from the wanted mean block length at which tuning stops."""
 
-STEPS = 40
-"""Most halvings of the interval of costs, in powers of two, that tuning takes."""
+SPAN = 40
+"""Powers of two below the largest cost of a block among which tuning looks for one."""
+
+FINEST = 2**-10
+"""Power of two by which costs differ when tuning stops in any case: where many blocks are worth a
+cut at one cost, the mean length jumps past the wanted one."""
 
 
 def fixed(
@@ -136,15 +140,13 @@ def tuned_cost(weights: Weights, term_begin: npt.NDArray[np.int64], mean: float)
     sizes = np.diff(np.append(filled, len(weights)))
     worst = float((np.maximum.reduceat(weights, filled) * sizes.astype(np.float64) - sums).max())
     high = np.log2(worst) + 1 if worst > 0 else 0.0
-    low = high - STEPS
+    low = high - SPAN
     best, nearest = 2.0**high, np.inf
-    for _ in range(STEPS):
+    while high - low > FINEST and nearest > TOLERANCE:
         middle = (low + high) / 2
         found = len(weights) / partition_all(weights, term_begin, 2.0**middle, starts)
         if abs(found / mean - 1) < nearest:
             best, nearest = 2.0**middle, abs(found / mean - 1)
-        if nearest <= TOLERANCE:
-            break
         low, high = (middle, high) if found < mean else (low, middle)
     return float(best)
 

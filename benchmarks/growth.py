@@ -197,9 +197,9 @@ def said(found: Growth) -> str:
 def meaning(times: Sequence[Growth], config: Config) -> str:
     """What the last column says, what it leaves out, and the encoder of the paper's size."""
     text = (
-        "At 8.8M: the demo's models and settings, these few queries. Left out: larger models, more "
-        "queries\nand deeper runs, two indexes in place of one, and a disk that is slower than "
-        "memory.\n"
+        "At 8.8M: the demo's models and settings, its two indexes of late interaction among them, "
+        "and\nthese few queries. Left out: larger models, more queries and deeper runs, and a disk "
+        "that is slower\nthan memory.\n"
     )
     layers, width = LARGE_ENCODER
     larger = layers * width**2 / (config["colbert"]["encoder"]["layers"] * ENCODER_WIDTH**2)

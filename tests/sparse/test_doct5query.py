@@ -1,5 +1,6 @@
 """docT5query's samples: the distribution they come from, and what they may depend on."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -171,7 +172,7 @@ def test_pickled_weights_missing_tensors_and_other_models_are_refused(folder, tm
     tensors = load_file(tmp_path / "model.safetensors")
     name = "decoder.final_layer_norm.weight"
     save_file({k: v for k, v in tensors.items() if k != name}, tmp_path / "model.safetensors")
-    with pytest.raises(EspalierError, match=r"tensor 'decoder\.final_layer_norm\.weight' is missing"):
+    with pytest.raises(EspalierError, match=rf"tensor '{re.escape(name)}' is missing"):
         sampler(tmp_path)
 
     (tmp_path / "model.safetensors").unlink()

@@ -71,7 +71,7 @@ bench-best: setup  ## training and scoring of segment rankers (PEERS=python of a
 bench-growth: setup  ## how each stage's time and memory grow with the collection (about 25 minutes; writes benchmarks/results/growth.json)
 	@$(BIN)/python -m benchmarks.growth
 
-faults: setup  ## the smoke chain killed 20 times, damaged, crowded, its disk filled (about 15 minutes)
+faults: setup  ## the smoke chain killed in 20 stages, damaged, crowded, its disk filled (about 20 minutes)
 	@$(BIN)/python -m tests.faults
 
 plan: setup  ## what CONFIG's experiment will cost in disk, memory, time and money (about 5 minutes)

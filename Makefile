@@ -74,7 +74,7 @@ bench-growth: setup  ## how each stage's time and memory grow with the collectio
 faults: setup  ## the smoke chain killed in 20 stages, damaged, crowded, its disk filled (about 20 minutes)
 	@$(BIN)/python -m tests.faults
 
-plan: setup  ## what CONFIG's experiment will cost in disk, memory, time and money (about 5 minutes)
+plan: setup  ## what CONFIG's experiment will cost in disk, memory, time and money (about 7 minutes)
 	@$(BIN)/espalier plan --cores $(CORES) $(OVERLAY)
 
 lock: setup  ## resolve pyproject.toml anew into requirements.lock (needs uv)

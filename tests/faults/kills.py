@@ -68,7 +68,7 @@ def killed_once(chain: Chain, after: Mapping[str, float]) -> Moment | None:
     """Start the chain and kill it some seconds `after` a job began; None if it ended before."""
     started = time.time_ns()
     process = chain.start(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (begun := [job for job in after if job in running(chain, started)]):
+    while not (begun := [job for job in running(chain, started) if job in after]):
         if process.poll() is not None:
             break
         time.sleep(POLL)

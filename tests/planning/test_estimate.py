@@ -220,7 +220,7 @@ def test_rounds_of_k_means_are_those_of_faiss():
     index = faiss.IndexIVFPQ(faiss.IndexFlatL2(16), 16, 4, 2, 8)
     assert (index.cp.niter, index.pq.cp.niter) == (units.PARTITION_ROUNDS, units.CODE_ROUNDS)
     most = {parameters.max_points_per_centroid for parameters in (index.cp, index.pq.cp)}
-    assert most == {units.POINTS_PER_CENTROID}
+    assert most == {units.MOST_POINTS}
 
 
 def test_distances_of_an_index_by_hand():

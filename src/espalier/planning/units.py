@@ -18,7 +18,7 @@ from espalier.planning.sampling import TRACKED, Config, Run
 QUERIES_LIKE_ONE_DOCUMENT = 1 / 16000
 """BM25 indexes a document in the time in which it scores it for so many queries (measured)."""
 
-PARTITION_ROUNDS, CODE_ROUNDS, POINTS_PER_CENTROID = 10, 25, 256
+PARTITION_ROUNDS, CODE_ROUNDS, MOST_POINTS = 10, 25, 256
 """Rounds of FAISS's k-means for partitions and for codes, and the points for each centroid that it
 sees at most: the defaults of its `IndexIVFPQ` (tests/planning asks it)."""
 
@@ -219,7 +219,7 @@ def distances(config: Config, extent: Extent, record: Mapping[str, Any]) -> floa
     if record["stage"] == "colbert invert":
         return (lists + codes) * held / int(config["colbert"]["shards"])
     return sum(
-        centroids * rounds * min(sample, POINTS_PER_CENTROID * centroids)
+        centroids * rounds * min(sample, MOST_POINTS * centroids)
         for centroids, rounds in ((lists, PARTITION_ROUNDS), (codes, CODE_ROUNDS))
     )
 
